@@ -1,0 +1,293 @@
+"""The record of a run: everything a person sees is drawn from it.
+
+The engine yields these records, the page plays them, a file stores them. They are frozen, hold plain
+values only, and know nothing of the rest of the project. Times are seconds on the run's clock, which
+starts after the prefill and stands still while a record is being made (see ``Timing``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+SCHEMA_VERSION = 1
+MAX_TRACE_BYTES = 64 * 1024 * 1024
+
+Verdict = Literal["accepted", "rejected", "untested"]
+Source = Literal["draft", "residual", "bonus", "target"]
+RunKind = Literal["speculative", "standard"]
+FinishReason = Literal[
+    "end_of_text", "max_tokens", "stop_string", "context_limit", "deadline", "cancelled"
+]
+
+# Bounds for files from strangers: no honest run comes near them.
+TokenId = Annotated[int, Field(ge=0, lt=2**24)]
+Text = Annotated[str, Field(max_length=100_000)]
+ShortText = Annotated[str, Field(max_length=1_000)]
+Seconds = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1.000001, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=2**40)]
+
+
+class TraceError(ValueError):
+    """A trace file that cannot be used; the message says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One token a distribution considers, with its probability."""
+
+    token_id: TokenId
+    text: ShortText
+    prob: Probability
+
+
+Candidates = Annotated[tuple[Candidate, ...], Field(max_length=64)]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One drafted token and the evidence for its verdict.
+
+    ``p`` and ``q`` are the probabilities of this token under target and draft, ``u`` the uniform draw it
+    was tested with (at temperature 0 nothing is drawn: ``None``), ``overlap`` the whole sum of min(p, q)
+    over the vocabulary, which is the chance that a token drafted here is accepted.
+    ``residual`` is filled at a rejection. ``glyph`` numbers what the reader sees as one character group.
+    """
+
+    token_id: TokenId
+    text: ShortText
+    glyph: Count
+    p: Probability
+    q: Probability
+    u: Probability | None
+    verdict: Verdict
+    overlap: Probability
+    top_p: Candidates
+    top_q: Candidates
+    residual: Candidates = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One committed token and where it came from. Tokens of one ``glyph`` make one character together."""
+
+    token_id: TokenId
+    text: ShortText
+    glyph: Count
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one round, on a clock that stands still while the round is being recorded.
+
+    ``draft_s`` (one entry a draft step), ``verify_s`` and ``sample_s`` follow one another without gaps
+    from ``start_s``; ``overhead_s`` is what recording cost, outside all of them.
+    """
+
+    start_s: Seconds
+    draft_s: Annotated[tuple[Seconds, ...], Field(max_length=64)]
+    verify_s: Seconds
+    sample_s: Seconds
+    overhead_s: Seconds
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of decoding, recording left out."""
+        return sum(self.draft_s) + self.verify_s + self.sample_s
+
+    @property
+    def end_s(self) -> float:
+        return self.start_s + self.duration_s
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft phase, one target forward over ``len(drafted) + 1`` positions, and the verdicts.
+
+    ``context_length`` counts the tokens (prompt and committed) before the round. ``final_top_p`` is the
+    distribution the last emitted token was drawn from: the residual's p, or the bonus position's.
+    """
+
+    index: Count
+    context_length: Count
+    drafted: Annotated[tuple[Position, ...], Field(max_length=64)]
+    emitted: Annotated[tuple[Emitted, ...], Field(max_length=65)]
+    final_top_p: Candidates
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One ordinary decoding step: one target forward, one token."""
+
+    index: Count
+    context_length: Count
+    emitted: Emitted
+    top_p: Candidates
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One whole decoding, speculative or standard. ``text`` is what a reader gets, special tokens removed."""
+
+    kind: RunKind
+    rounds: Annotated[tuple[Round, ...], Field(max_length=100_000)]
+    steps: Annotated[tuple[Step, ...], Field(max_length=100_000)]
+    finish_reason: FinishReason
+    prefill_s: Seconds
+    text: Text
+    peak_memory_bytes: Count | None = None
+
+    @property
+    def emitted(self) -> tuple[Emitted, ...]:
+        """Every committed token, in order."""
+        if self.kind == "standard":
+            return tuple(step.emitted for step in self.steps)
+        return tuple(token for round_ in self.rounds for token in round_.emitted)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(token.token_id for token in self.emitted)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the visitor asked for."""
+
+    drafter: ShortText
+    gamma: Annotated[int, Field(ge=1, le=64)]
+    temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+    top_k: Annotated[int, Field(ge=0, lt=2**24)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    max_new_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
+    rule: ShortText
+    min_confidence: Probability = 0.0
+    stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model as it ran. ``quantization`` is e.g. "int4, groups of 64"; empty for the weights as loaded."""
+
+    name: ShortText
+    dtype: ShortText
+    parameters: Count
+    vocab_size: Count
+    eos_token_ids: Annotated[tuple[TokenId, ...], Field(max_length=64)]
+    quantization: ShortText = ""
+    fingerprint: ShortText = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """``draft`` is None when nothing but text drafts (prompt lookup)."""
+
+    target: ModelInfo
+    draft: ModelInfo | None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it ran: names for people, versions for those who want to repeat it."""
+
+    device: ShortText
+    name: ShortText
+    memory_bytes: Count
+    threads: Count
+    versions: dict[ShortText, ShortText]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """``text`` as typed; ``token_ids`` as the target saw it, chat template applied."""
+
+    text: Text
+    token_ids: Annotated[tuple[TokenId, ...], Field(max_length=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """First index at which two temperature-0 texts differ, and how near the target's two best were.
+
+    ``margin`` is the gap between the logits of the two tokens under one fresh target forward.
+    """
+
+    index: Count
+    speculative: Candidate | None
+    standard: Candidate | None
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Everything about one race. ``runs`` stand in the order they ran; ``recorded`` is an ISO date."""
+
+    settings: Settings
+    models: Models
+    machine: Machine
+    prompt: Prompt
+    runs: Annotated[tuple[Run, ...], Field(max_length=8)]
+    recorded: ShortText
+    divergence: Divergence | None = None
+    version: Literal[1] = SCHEMA_VERSION
+
+    def run(self, kind: RunKind) -> Run | None:
+        """The first run of this kind, if there is one."""
+        return next((run for run in self.runs if run.kind == kind), None)
+
+
+for _record in (Candidate, Position, Emitted, Timing, Round, Step, Run, Settings, ModelInfo, Models, Machine,
+                Prompt, Divergence, Trace):
+    # Read by pydantic when it validates a file; strange keys are refused, not dropped.
+    _record.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+
+_ADAPTER: TypeAdapter[Trace] = TypeAdapter(Trace)
+
+
+def to_json(record: object) -> str:
+    """Any record as compact JSON."""
+    if isinstance(record, Trace):
+        return _ADAPTER.dump_json(record).decode()
+    assert dataclasses.is_dataclass(record)
+    return TypeAdapter(type(record)).dump_json(record).decode()
+
+
+def from_json(data: str | bytes) -> Trace:
+    """Read a trace. Raises TraceError, whose message is one sentence for the person who chose the file."""
+    if len(data) > MAX_TRACE_BYTES:
+        raise TraceError(f"This trace is larger than {MAX_TRACE_BYTES // 2**20} MB, the most that is read.")
+    try:
+        return _ADAPTER.validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise TraceError(f"This is not a SpecViz trace of version {SCHEMA_VERSION}: {place}: {first['msg']}.") from None
+
+
+def save(trace: Trace, path: Path) -> None:
+    """Write a trace; an interrupted write leaves no half file. Raises OSError."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(to_json(trace), encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Trace:
+    """Read a trace file. Raises TraceError."""
+    try:
+        if path.stat().st_size > MAX_TRACE_BYTES:
+            raise TraceError(f"{path.name} is larger than {MAX_TRACE_BYTES // 2**20} MB, the most that is read.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise TraceError(f"{path} cannot be read: {error.strerror or error}.") from None
+    return from_json(data)
