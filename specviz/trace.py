@@ -159,7 +159,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the visitor asked for."""
+    """What the visitor asked for. ``quantization`` is for the drafter ``quantized-self`` alone.
+
+    ``min_confidence`` > 0 lets a drafter stop early once its own token falls below that probability.
+    """
 
     drafter: ShortText
     gamma: Annotated[int, Field(ge=1, le=64)]
@@ -169,6 +172,7 @@ class Settings:
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     max_new_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     rule: ShortText
+    quantization: Literal["", "int4-g32", "int4-g64", "int8"] = ""
     min_confidence: Probability = 0.0
     stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
 

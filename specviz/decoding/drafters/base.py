@@ -1,0 +1,37 @@
+"""What a drafter is: it proposes tokens and hands over the exact distributions it drew them from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+
+class Draft(NamedTuple):
+    """``token_ids`` [k] int64 and ``q`` [k, V] float32, row i being what token i was drawn from.
+
+    ``q=None`` means one-hot: the token was certain (copied text, or greedy at temperature 0).
+    """
+
+    token_ids: Tensor
+    q: Tensor | None
+
+
+class Drafter(Protocol):
+    """Proposes up to γ tokens a round. Keeps its own cache in step with what was committed."""
+
+    def start(self, prompt_ids: list[int], capacity: int) -> None:
+        """Begin a run: everything up to the last prompt token is read now, as part of the prefill."""
+        ...
+
+    def propose(self, gamma: int, uniforms: Tensor) -> Draft:
+        """Draft k ≤ γ tokens; token i is drawn with ``uniforms[i]`` and nothing else."""
+        ...
+
+    def commit(self, n_accepted: int, final_token: int) -> None:
+        """The round kept ``n_accepted`` drafted tokens and then ``final_token``. O(1)."""
+        ...
+
+    def score(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
+        """q [k, V] float32 again, for drafted tokens of an earlier round; uses and then drops its own cache."""
+        ...
