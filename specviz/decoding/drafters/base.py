@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -24,8 +25,11 @@ class Drafter(Protocol):
         """Begin a run: everything up to the last prompt token is read now, as part of the prefill."""
         ...
 
-    def propose(self, gamma: int, uniforms: Tensor) -> Draft:
-        """Draft k ≤ γ tokens; token i is drawn with ``uniforms[i]`` and nothing else."""
+    def propose(self, gamma: int, uniforms: Tensor, mark: Callable[[], None]) -> Draft:
+        """Draft k ≤ γ tokens; token i is drawn with ``uniforms[i]`` and nothing else.
+
+        ``mark`` is called at the end of each draft step (the clock's, and where a stop is noticed).
+        """
         ...
 
     def commit(self, n_accepted: int, final_token: int) -> None:
