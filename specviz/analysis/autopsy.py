@@ -1,0 +1,123 @@
+"""Why speculation was faster or slower than standard decoding on this race.
+
+A round takes draft + verification + sampling seconds and yields τ tokens, a standard step takes B seconds and
+yields one, so speedup = τ·B / (draft + verification + sampling) exactly. Each candidate cause is judged by a
+counterfactual: the speedup had that one part been ideal and the rest as measured. The cause that would have
+gained most is named.
+
+Sentences live in the page's dictionaries: ``autopsy.outcome.<outcome>`` and ``autopsy.cause.<cause>``, whose
+placeholders are the keys of ``Autopsy.values``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.analysis.metrics import Decoding, Speculation, Summary
+from specviz.analysis.speedup import break_even_alpha
+
+Outcome = Literal["faster", "slower", "even", "unknown"]
+Cause = Literal[
+    "acceptance_low", "draft_expensive", "verification_expensive", "overhead", "drafts_rare", "short_run", "no_data"
+]
+
+EVEN_WITHIN = 0.03
+"""A smaller difference from 1 than this is called even: repeats of one run differ by as much."""
+
+ENOUGH_TOKENS = 16
+"""Below this the clock's noise and the first steps' warm-up decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Autopsy:
+    """``counterfactuals`` maps each cause to the speedup without it; ``values`` are figures ready to be read."""
+
+    outcome: Outcome
+    cause: Cause
+    counterfactuals: Mapping[Cause, float]
+    values: Mapping[str, str]
+
+
+def autopsy(summary: Summary) -> Autopsy:
+    """Judge one race. A race without both runs is "unknown" because of "no_data"."""
+    standard, speculative, speculation = summary.standard, summary.speculative, summary.speculation
+    if not (standard and speculative and speculation and summary.speedup):
+        return Autopsy("unknown", "no_data", {}, {})
+    without = _counterfactuals(standard, speculative, speculation, summary.speedup)
+    cause = _cause(without, standard, speculative, speculation)
+    return Autopsy(
+        outcome=_outcome(summary.speedup),
+        cause=cause,
+        counterfactuals=without,
+        values=_values(summary, speculative, speculation, without.get(cause, summary.speedup)),
+    )
+
+
+def _outcome(speedup: float) -> Outcome:
+    if abs(speedup - 1) < EVEN_WITHIN:
+        return "even"
+    return "faster" if speedup > 1 else "slower"
+
+
+def _cause(
+    without: Mapping[Cause, float], standard: Decoding, speculative: Decoding, speculation: Speculation
+) -> Cause:
+    if min(standard.tokens, speculative.tokens) < ENOUGH_TOKENS:
+        return "short_run"
+    if not speculation.drafted:
+        return "drafts_rare"
+    return max(without, key=lambda cause: without[cause])
+
+
+def _counterfactuals(
+    standard: Decoding, speculative: Decoding, speculation: Speculation, speedup: float
+) -> dict[Cause, float]:
+    """The speedup to expect without each cause: with every draft accepted, draft steps that cost nothing, T(γ+1)
+    no more than T(1), sampling no dearer than a standard step's, and a draft in every round."""
+    rounds, steps = speculative.target_forwards, standard.target_forwards
+    tau = speculative.tokens / rounds
+    draft, verify, sample = speculative.draft_s / rounds, speculative.verify_s / rounds, speculative.sample_s / rounds
+
+    def with_tau(ideal: float) -> float:
+        return speedup * max(ideal / tau, 1.0)
+
+    def with_round_of(seconds: float) -> float:
+        return speedup * (draft + verify + sample) / seconds if seconds > 0 else speedup
+
+    without: dict[Cause, float] = {
+        "acceptance_low": with_tau(1 + speculation.drafted / rounds),
+        "draft_expensive": with_round_of(verify + sample),
+        "verification_expensive": with_round_of(draft + min(verify, standard.verify_s / steps) + sample),
+        "overhead": with_round_of(draft + verify + min(sample, standard.sample_s / steps)),
+    }
+    if speculation.drafting_rounds:
+        without["drafts_rare"] = with_tau(1 + (tau - 1) * rounds / speculation.drafting_rounds)
+    return without
+
+
+def _values(
+    summary: Summary, speculative: Decoding, speculation: Speculation, ideal: float
+) -> dict[str, str]:
+    rounds = speculative.target_forwards
+    gamma, overhead, cost = speculation.drafted / rounds, summary.verification_overhead or 1.0, summary.cost or 0.0
+    needed = break_even_alpha(gamma, cost, overhead)
+    shares = speculative.phase_shares or {}
+    return {
+        "speedup": f"{summary.speedup:.2f}",
+        "ideal": f"{ideal:.2f}",
+        "tokens": str(speculative.tokens),
+        "tau": f"{speculative.tokens / rounds:.2f}",
+        "gamma": f"{gamma:.1f}",
+        "cost": f"{cost:.2f}",
+        "verification_overhead": f"{overhead:.2f}",
+        "alpha": _percent(speculation.alpha),
+        "alpha_needed": ">100%" if needed is None else _percent(needed),
+        "drafting_rounds": _percent(speculation.drafting_rounds / rounds),
+        **{f"{phase}_share": _percent(share) for phase, share in shares.items()},
+    }
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f}%"
