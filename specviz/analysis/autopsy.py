@@ -97,9 +97,7 @@ def _counterfactuals(
     return without
 
 
-def _values(
-    summary: Summary, speculative: Decoding, speculation: Speculation, ideal: float
-) -> dict[str, str]:
+def _values(summary: Summary, speculative: Decoding, speculation: Speculation, ideal: float) -> dict[str, str]:
     rounds = speculative.target_forwards
     gamma, overhead, cost = speculation.drafted / rounds, summary.verification_overhead or 1.0, summary.cost or 0.0
     needed = break_even_alpha(gamma, cost, overhead)

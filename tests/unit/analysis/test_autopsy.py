@@ -25,7 +25,9 @@ CASES = {
     "sampling on the host": ([a_round("aaa", sample_s=0.30)] * 8, "slower", "overhead"),
     "nothing found to copy": ([a_round("", draft_s=(0.001,))] * 20, "even", "drafts_rare"),
     "a copy now and then": (
-        [a_round("", draft_s=(0.0001,))] * 19 + [a_round("aaaa", draft_s=(0.0001,))], "faster", "drafts_rare"
+        [a_round("", draft_s=(0.0001,))] * 19 + [a_round("aaaa", draft_s=(0.0001,))],
+        "faster",
+        "drafts_rare",
     ),
     "fast, with drafting the next thing to improve": ([a_round("aaaa")] * 8, "faster", "draft_expensive"),
     "three tokens": ([a_round("aa")], "faster", "short_run"),

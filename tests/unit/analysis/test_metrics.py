@@ -99,9 +99,7 @@ def test_the_wire_form_is_plain_json() -> None:
 
 
 DRAFTS = st.integers(0, 5).flatmap(
-    lambda k: st.one_of(
-        st.just("a" * k), st.integers(0, max(k - 1, 0)).map(lambda i: ("a" * i + "r" + "u" * k)[:k])
-    )
+    lambda k: st.one_of(st.just("a" * k), st.integers(0, max(k - 1, 0)).map(lambda i: ("a" * i + "r" + "u" * k)[:k]))
 )
 
 
