@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
-from specviz.trace import Round, Run, RunKind, Step, Trace
+import torch
+
+from specviz.decoding.autoregressive import Autoregressive
+from specviz.decoding.distribution import Sampling
+from specviz.decoding.drafters.base import Drafter
+from specviz.decoding.drafters.draft_model import DraftModel
+from specviz.decoding.drafters.prompt_lookup import PromptLookup
+from specviz.decoding.ending import Ending
+from specviz.decoding.prefill import prefill
+from specviz.decoding.recording import Recorder
+from specviz.decoding.speculative import Speculative
+from specviz.decoding.text import StopStrings
+from specviz.errors import UserError
+from specviz.models.load import Pair
+from specviz.trace import (
+    Candidate,
+    Divergence,
+    FinishReason,
+    ModelInfo,
+    Models,
+    Prompt,
+    Round,
+    Run,
+    RunKind,
+    Settings,
+    Step,
+    Trace,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +68,128 @@ class Done:
 
 
 Event = Started | Progress | Finished | Done
+
+
+def race(
+    pair: Pair,
+    prompt: str,
+    settings: Settings,
+    *,
+    baseline: bool = True,
+    speculative_first: bool = True,
+    should_stop: Callable[[], bool] = lambda: False,
+    deadline: float | None = None,
+) -> Iterator[Event]:
+    """Decode ``prompt`` speculatively and (with ``baseline``) in the standard way; yields events as they happen.
+
+    ``should_stop`` is polled at every draft step and forward, ``deadline`` is a ``time.monotonic`` instant; both
+    end the current run there, and the trace holds what was done. Raises UserError for a prompt that does not fit.
+    """
+    prompt_ids = pair.encode_chat(prompt)
+    drafter, draft_info = make_drafter(pair, settings)
+    kinds: list[RunKind] = ["speculative", "standard"] if baseline else ["speculative"]
+    if not speculative_first:
+        kinds.reverse()
+    pieces = tuple(pair.texts[token] for token in prompt_ids)
+
+    def poll() -> FinishReason | None:
+        if should_stop():
+            return "cancelled"
+        return "deadline" if deadline is not None and time.monotonic() > deadline else None
+
+    runs: list[Run] = []
+    for kind in kinds:
+        yield Started(kind, pieces)
+        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll)
+        runs.append(run)
+        yield Finished(run)
+        if run.finish_reason in ("cancelled", "deadline"):
+            break
+    trace = Trace(
+        settings=settings,
+        models=Models(pair.target_info, draft_info),
+        machine=pair.machine,
+        prompt=Prompt(prompt, tuple(prompt_ids)),
+        runs=tuple(runs),
+        recorded=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    if settings.temperature == 0 and len(runs) == 2:
+        trace = replace(trace, divergence=first_difference(pair, trace))
+    yield Done(trace)
+
+
+def make_drafter(pair: Pair, settings: Settings) -> tuple[Drafter, ModelInfo | None]:
+    """The drafter that the settings name, and the model behind it if there is one."""
+    if settings.drafter == "prompt-lookup":
+        return PromptLookup(pair.target.vocab_size, pair.target.device), None
+    draft = pair.draft(settings.drafter, settings.quantization)
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    drafter = DraftModel(
+        draft.model, sampling, pair.target.vocab_size, draft.shared_vocab, settings.min_confidence
+    )
+    return drafter, draft.info
+
+
+def _run(
+    kind: RunKind,
+    pair: Pair,
+    drafter: Drafter,
+    prompt_ids: list[int],
+    settings: Settings,
+    poll: Callable[[], FinishReason | None],
+) -> Iterator[Event]:
+    limit = min(pair.target.context_limit, drafter.context_limit)
+    if len(prompt_ids) >= limit:
+        raise UserError(
+            f"The prompt has {len(prompt_ids)} tokens; the models hold {limit}, and the answer needs room too. Shorten it."
+        )
+    ending = Ending(
+        frozenset(pair.eos_token_ids), StopStrings(settings.stop), settings.max_new_tokens, limit - len(prompt_ids)
+    )
+    recorder = Recorder(pair.tokenizer, pair.texts, prompt_ids)
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    rounds: list[Round] = []
+    steps: list[Step] = []
+    loop: Speculative | Autoregressive
+    if kind == "speculative":
+        loop = Speculative(pair.target, drafter, sampling, settings.gamma, settings.seed, ending, recorder, poll)
+        for round_ in loop.rounds(prompt_ids):
+            rounds.append(round_)
+            yield Progress(kind, round_)
+    else:
+        loop = Autoregressive(pair.target, sampling, settings.seed, ending, recorder, poll)
+        for step in loop.steps(prompt_ids):
+            steps.append(step)
+            yield Progress(kind, step)
+    run = Run(kind, tuple(rounds), tuple(steps), loop.finish_reason, loop.prefill_s, text="")
+    return replace(run, text=_readable(pair, run.token_ids, settings.stop))
+
+
+def _readable(pair: Pair, token_ids: tuple[int, ...], stop: tuple[str, ...]) -> str:
+    """What a reader gets: no special tokens, nothing from a stop string on."""
+    text: str = pair.tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    cuts = [text.index(string) for string in stop if string in text]
+    return text[: min(cuts)] if cuts else text
+
+
+@torch.inference_mode()
+def first_difference(pair: Pair, trace: Trace) -> Divergence | None:
+    """Where the two runs of a temperature-0 trace first differ, with the target's logit margin there."""
+    speculative, standard = (trace.run("speculative"), trace.run("standard"))
+    if speculative is None or standard is None:
+        return None
+    ours, theirs = speculative.token_ids, standard.token_ids
+    index = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    if index is None:
+        return None
+    context = [*trace.prompt.token_ids, *ours[:index]]
+    pair.target.allocate(len(context))
+    prefill(pair.target, context[:-1])
+    logits = pair.target.forward(torch.tensor(context[-1:], device=pair.target.device), keep=1)[0].float()
+    chances = logits.softmax(-1)
+
+    def candidate(token: int) -> Candidate:
+        return Candidate(token, pair.texts[token], float(chances[token]))
+
+    margin = abs(float(logits[ours[index]] - logits[theirs[index]]))
+    return Divergence(index, candidate(ours[index]), candidate(theirs[index]), margin)

@@ -225,8 +225,8 @@ class Divergence:
     """
 
     index: Count
-    speculative: Candidate | None
-    standard: Candidate | None
+    speculative: Candidate
+    standard: Candidate
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

@@ -19,8 +19,8 @@ RULES = ("rejection-sampling", "greedy-match")
 class Judgement(NamedTuple):
     """``n_accepted`` [] leading drafted tokens stand, then comes ``final_token`` []; both int64.
 
-    ``p_drafted`` and ``q_drafted`` [k] are the drafted tokens' probabilities. ``finite`` [] tells whether the
-    target's numbers could be compared at all.
+    ``p_drafted`` and ``q_drafted`` [k] are the drafted tokens' probabilities. ``finite`` [] is false when the
+    target's numbers are no numbers (NaN), which rejects at the row where they begin.
     """
 
     n_accepted: Tensor
@@ -58,7 +58,7 @@ def rejection_sampling(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, 
         fell = n.clamp(max=k - 1)[None]
         q_next = one_hot(drafted.index_select(0, fell), p.shape[-1]) if q is None else q.index_select(0, fell)
         left = residual(p_next, q_next[0] * (n < k))
-    return Judgement(n, draw(left, u_final), p_drafted, q_drafted, p.sum().isfinite())
+    return Judgement(n, draw(left, u_final), p_drafted, q_drafted, ~p_next.sum().isnan())
 
 
 def greedy_match(logits: Tensor, drafted: Tensor) -> Judgement:
@@ -71,5 +71,7 @@ def greedy_match(logits: Tensor, drafted: Tensor) -> Judgement:
     choice = logits.argmax(-1)
     match = choice[:k] == drafted
     n = count_leading(match)
-    final = choice.index_select(0, n[None])[0]
-    return Judgement(n, final, match.float(), torch.ones_like(match, dtype=torch.float32), logits.sum().isfinite())
+    at_final = n[None]
+    final = choice.index_select(0, at_final)[0]
+    finite = ~logits.index_select(0, at_final).sum().isnan()
+    return Judgement(n, final, match.float(), torch.ones_like(match, dtype=torch.float32), finite)

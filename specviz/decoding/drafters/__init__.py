@@ -1,0 +1,3 @@
+"""One drafter a file."""
+
+DRAFTERS = ("quantized-self", "draft-model", "prompt-lookup")

@@ -21,6 +21,8 @@ class Draft(NamedTuple):
 class Drafter(Protocol):
     """Proposes up to γ tokens a round. Keeps its own cache in step with what was committed."""
 
+    context_limit: int
+
     def start(self, prompt_ids: list[int], capacity: int) -> None:
         """Begin a run: everything up to the last prompt token is read now, as part of the prefill."""
         ...
@@ -32,8 +34,8 @@ class Drafter(Protocol):
         """
         ...
 
-    def commit(self, n_accepted: int, final_token: int) -> None:
-        """The round kept ``n_accepted`` drafted tokens and then ``final_token``. O(1)."""
+    def commit(self, token_ids: list[int]) -> None:
+        """The round committed these tokens: a prefix of the draft and one more. Rolls back in O(1)."""
         ...
 
     def score(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:

@@ -1,0 +1,78 @@
+"""The standard loop: one target forward, one token. Same model, same cache, same record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from specviz.decoding.distribution import Sampling, draw, one_hot, probabilities, uniforms
+from specviz.decoding.ending import Ending, Stopped
+from specviz.decoding.loop import NOT_FINITE, Loop, Poll
+from specviz.decoding.prefill import prefill
+from specviz.decoding.recording import Recorder
+from specviz.errors import UserError
+from specviz.models.base import LanguageModel
+from specviz.trace import Step
+
+
+class Autoregressive(Loop):
+    """Ordinary decoding of one prompt: ``steps`` yields a record a token."""
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        sampling: Sampling,
+        seed: int,
+        ending: Ending,
+        recorder: Recorder,
+        poll: Poll = lambda: None,
+    ) -> None:
+        super().__init__(target, ending, recorder, poll)
+        self.sampling = sampling
+        self.seed = seed
+
+    @torch.inference_mode()
+    def steps(self, prompt_ids: list[int]) -> Iterator[Step]:
+        """Decode until the ending says so. The prompt [≥ 1 token] is read but for its last token, which opens step 0."""
+        target, clock = self.target, self.clock
+        u = uniforms(self.seed, self.ending.remaining, 1, stream=1).to(target.device)
+        context_length, last, index = len(prompt_ids), prompt_ids[-1], 0
+        try:
+            self._prefill(prompt_ids)
+            while True:
+                start_s = clock.elapsed
+                clock.begin()
+                logits = target.forward(torch.tensor([last], device=target.device), keep=1)
+                self.mark()
+
+                p = None if self.sampling.greedy else probabilities(logits, self.sampling)
+                token = logits.argmax(-1) if p is None else draw(p, u[index])
+                finite = ~(logits if p is None else p).sum().isnan()
+                last, is_finite = torch.cat((token, finite[None].long())).tolist()
+                if not is_finite:
+                    raise UserError(NOT_FINITE)
+                _, reason = self.ending.cut([last], self.texts([last]))
+                clock.mark()
+                spans = clock.spans()
+
+                self.recorder.begin()
+                yield self.recorder.step(
+                    index=index,
+                    context_length=context_length,
+                    token=last,
+                    p=one_hot(token, logits.shape[-1]) if p is None else p,
+                    start_s=start_s,
+                    spans=spans,
+                )
+                if reason:
+                    self.finish_reason = reason
+                    return
+                context_length, index = context_length + 1, index + 1
+        except Stopped as stopped:
+            self.finish_reason = stopped.reason
+
+    def _prefill(self, prompt_ids: list[int]) -> None:
+        with self.prefilling():
+            self.target.allocate(len(prompt_ids) + self.ending.remaining)
+            prefill(self.target, prompt_ids[:-1], self.mark)

@@ -1,0 +1,85 @@
+"""A small model drafts, one token after another, each conditioned on the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.distribution import Sampling, draw, one_hot, probabilities
+from specviz.decoding.drafters.base import Draft
+from specviz.decoding.prefill import prefill
+from specviz.models.base import LanguageModel
+
+
+class DraftModel:
+    """Drafter over any LanguageModel: a smaller model, or a packed copy of the target (``quantized-self``).
+
+    The model is fed what its cache lacks, whatever that is: usually the last committed token, after a full
+    acceptance the last drafted token as well. ``shared_vocab`` ids mean the same in both vocabularies; others
+    are never drafted. ``min_confidence`` > 0 ends a draft at a token less probable than that, for one more
+    host sync a step.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        sampling: Sampling,
+        target_vocab: int,
+        shared_vocab: int,
+        min_confidence: float = 0.0,
+    ) -> None:
+        self.model = model
+        self.sampling = sampling
+        self.target_vocab = target_vocab
+        self.shared_vocab = shared_vocab
+        self.min_confidence = min_confidence
+        self._context: list[int] = []
+
+    @property
+    def context_limit(self) -> int:
+        return self.model.context_limit
+
+    def start(self, prompt_ids: list[int], capacity: int) -> None:
+        self._context = list(prompt_ids)
+        self.model.allocate(capacity)
+        prefill(self.model, prompt_ids[:-1])
+
+    def propose(self, gamma: int, uniforms: Tensor, mark: Callable[[], None]) -> Draft:
+        token_ids: list[Tensor] = []
+        rows: list[Tensor] = []
+        feed = torch.tensor(self._context[self.model.length :], device=self.model.device)
+        for step in range(gamma):
+            logits = self.model.forward(feed, keep=1)[:, : self.shared_vocab]
+            if self.sampling.greedy:
+                feed = logits.argmax(-1)
+                confidence = logits.float().softmax(-1).amax(-1) if self.min_confidence else None
+            else:
+                q = probabilities(logits, self.sampling)
+                feed = draw(q, uniforms[step])
+                rows.append(q)
+                confidence = q.gather(-1, feed[:, None])[:, 0] if self.min_confidence else None
+            token_ids.append(feed)
+            mark()
+            if confidence is not None and confidence.item() < self.min_confidence:
+                break
+        return Draft(torch.cat(token_ids), self._align(torch.cat(rows)) if rows else None)
+
+    def commit(self, token_ids: list[int]) -> None:
+        self._context += token_ids
+        # Everything but the final token was drafted here; the last drafted token may not have been fed.
+        self.model.rollback(min(self.model.length, len(self._context) - 1))
+
+    def score(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
+        drafted = torch.tensor(drafted_ids, device=self.model.device)
+        if self.sampling.greedy:
+            return one_hot(drafted, self.target_vocab)
+        self.start(context_ids, len(context_ids) + len(drafted_ids))
+        feed = torch.tensor(context_ids[-1:] + drafted_ids[:-1], device=self.model.device)
+        logits = self.model.forward(feed, keep=len(drafted_ids))[:, : self.shared_vocab]
+        return self._align(probabilities(logits, self.sampling))
+
+    def _align(self, q: Tensor) -> Tensor:
+        """Rows over the target's vocabulary: padding ids that only the target has get probability 0."""
+        return torch.nn.functional.pad(q, (0, self.target_vocab - q.shape[-1]))

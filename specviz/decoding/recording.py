@@ -1,0 +1,121 @@
+"""Tensors of a round → its record. Runs outside the timed spans; its own cost is the record's overhead."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.distribution import overlap, residual
+from specviz.decoding.text import Detokenizer
+from specviz.trace import Candidate, Emitted, Position, Round, Source, Step, Timing, Verdict
+
+TOP = 8  # candidates kept of each distribution
+
+
+class Recorder:
+    """Makes Rounds and Steps of one run, and knows the text of every token."""
+
+    def __init__(self, tokenizer: Any, texts: list[str], prompt_ids: list[int]) -> None:
+        """``texts``: what each token id reads as on its own (text.token_texts)."""
+        self.detokenizer = Detokenizer(tokenizer, prompt_ids)
+        self._texts = texts
+        self._started = 0.0
+
+    def begin(self) -> None:
+        """The timed spans are over; from here on time is overhead."""
+        self._started = time.perf_counter()
+
+    def round(
+        self,
+        *,
+        index: int,
+        context_length: int,
+        drafted: list[int],
+        n_accepted: int,
+        committed: list[int],
+        p: Tensor,
+        q: Tensor,
+        p_drafted: list[float],
+        q_drafted: list[float],
+        u: list[float] | None,
+        start_s: float,
+        spans: list[float],
+    ) -> Round:
+        """``p`` [k+1, V] and ``q`` [k, V] as they were compared; ``spans``: draft steps, verification, sampling."""
+        k = len(drafted)
+        kept = min(n_accepted, len(committed))  # drafted tokens that stand and were committed
+        cut = kept == len(committed)  # the run ended inside the accepted prefix: no final token
+        texts = self._push(committed[:kept])
+        drafted_texts = texts + self.detokenizer.peek(drafted[kept:])
+        texts += self._push(committed[kept:])
+
+        top_p = self._candidates(p)
+        top_q = self._candidates(q)
+        overlaps: list[float] = overlap(p[:k], q).tolist()
+        rejected_at = n_accepted if not cut and n_accepted < k else None
+        leftover = () if rejected_at is None else self._candidates(residual(p[rejected_at], q[rejected_at])[None])[0]
+
+        positions = []
+        for i, (token, (text, glyph)) in enumerate(zip(drafted, drafted_texts, strict=True)):
+            verdict: Verdict = "accepted" if i < kept else "rejected" if i == rejected_at else "untested"
+            positions.append(
+                Position(
+                    token_id=token,
+                    text=text,
+                    glyph=glyph,
+                    p=p_drafted[i],
+                    q=q_drafted[i],
+                    u=None if u is None or verdict == "untested" else u[i],
+                    verdict=verdict,
+                    overlap=overlaps[i],
+                    top_p=top_p[i],
+                    top_q=top_q[i],
+                    residual=leftover if verdict == "rejected" else (),
+                )
+            )
+        final: Source = "residual" if rejected_at is not None else "bonus" if k else "target"
+        sources: list[Source] = ["draft"] * kept + [final]
+        return Round(
+            index=index,
+            context_length=context_length,
+            drafted=tuple(positions),
+            emitted=tuple(
+                Emitted(token, text, glyph, source)
+                for token, (text, glyph), source in zip(committed, texts, sources, strict=False)
+            ),
+            final_top_p=() if cut else top_p[n_accepted],
+            timing=self._timing(start_s, spans),
+        )
+
+    def step(self, *, index: int, context_length: int, token: int, p: Tensor, start_s: float, spans: list[float]) -> Step:
+        """``p`` [1, V]; ``spans``: forward, sampling."""
+        ((text, glyph),) = self._push([token])
+        return Step(
+            index=index,
+            context_length=context_length,
+            emitted=Emitted(token, text, glyph, "target"),
+            top_p=self._candidates(p)[0],
+            timing=self._timing(start_s, spans),
+        )
+
+    def _push(self, token_ids: list[int]) -> list[tuple[str, int]]:
+        return [self.detokenizer.push(token) for token in token_ids]
+
+    def _candidates(self, rows: Tensor) -> list[tuple[Candidate, ...]]:
+        """The likeliest tokens of each row [n, V], impossible ones left out."""
+        top = torch.topk(rows, min(TOP, rows.shape[-1]), dim=-1)
+        return [
+            tuple(
+                Candidate(token, self._texts[token], prob)
+                for token, prob in zip(tokens, probs, strict=True)
+                if prob > 0
+            )
+            for tokens, probs in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ]
+
+    def _timing(self, start_s: float, spans: list[float]) -> Timing:
+        *draft, verify, sample = spans
+        return Timing(start_s, tuple(draft), verify, sample, overhead_s=time.perf_counter() - self._started)

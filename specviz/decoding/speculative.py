@@ -1,0 +1,124 @@
+"""The round loop of speculative decoding (Leviathan et al. 2023, arXiv 2211.17192, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.acceptance import Judgement, greedy_match, rejection_sampling
+from specviz.decoding.distribution import Sampling, one_hot, probabilities, uniforms
+from specviz.decoding.drafters.base import Draft, Drafter
+from specviz.decoding.ending import Ending, Stopped
+from specviz.decoding.loop import NOT_FINITE, Loop, Poll
+from specviz.decoding.prefill import prefill
+from specviz.decoding.recording import Recorder
+from specviz.errors import UserError
+from specviz.models.base import LanguageModel
+from specviz.trace import Round
+
+class Speculative(Loop):
+    """Speculative decoding of one prompt: ``rounds`` yields a record a round."""
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        drafter: Drafter,
+        sampling: Sampling,
+        gamma: int,
+        seed: int,
+        ending: Ending,
+        recorder: Recorder,
+        poll: Poll = lambda: None,
+    ) -> None:
+        super().__init__(target, ending, recorder, poll)
+        self.drafter = drafter
+        self.sampling = sampling
+        self.gamma = gamma
+        self.seed = seed
+
+    @torch.inference_mode()
+    def rounds(self, prompt_ids: list[int]) -> Iterator[Round]:
+        """Decode until the ending says so. The prompt [≥ 1 token] is read but for its last token, which opens round 0."""
+        target, clock = self.target, self.clock
+        table = uniforms(self.seed, self.ending.remaining, 2 * self.gamma + 1)
+        on_device = table.to(target.device)
+        context_length, last, index = len(prompt_ids), prompt_ids[-1], 0
+        try:
+            self._prefill(prompt_ids)
+            while True:
+                k = min(self.gamma, self.ending.remaining - 1)
+                u = on_device[index]
+                start_s = clock.elapsed
+                clock.begin()
+                draft = self._propose(k, u)
+                k = len(draft.token_ids)
+
+                block = torch.cat((torch.tensor([last], device=target.device), draft.token_ids))
+                logits = target.forward(block, keep=k + 1)
+                self.mark()
+
+                p, judged = self._judge(logits, draft, u)
+                n, final, drafted, p_drafted, q_drafted = _fetch(judged, draft)
+                proposal = [*drafted[:n], final]
+                committed, reason = self.ending.cut(proposal, self.texts(proposal))
+                if reason is None:
+                    target.rollback(context_length + n)
+                    self.drafter.commit(committed)
+                clock.mark()
+                spans = clock.spans()
+
+                self.recorder.begin()
+                yield self.recorder.round(
+                    index=index,
+                    context_length=context_length,
+                    drafted=drafted,
+                    n_accepted=n,
+                    committed=committed,
+                    p=one_hot(logits.argmax(-1), logits.shape[-1]) if p is None else p,
+                    q=one_hot(draft.token_ids, logits.shape[-1]) if draft.q is None else draft.q,
+                    p_drafted=p_drafted,
+                    q_drafted=q_drafted,
+                    u=None if p is None else table[index, self.gamma : self.gamma + k].tolist(),
+                    start_s=start_s,
+                    spans=spans,
+                )
+                if reason:
+                    self.finish_reason = reason
+                    return
+                context_length, last, index = context_length + len(committed), committed[-1], index + 1
+        except Stopped as stopped:
+            self.finish_reason = stopped.reason
+
+    def _prefill(self, prompt_ids: list[int]) -> None:
+        capacity = len(prompt_ids) + self.ending.remaining + self.gamma
+        with self.prefilling():
+            self.target.allocate(capacity)
+            prefill(self.target, prompt_ids[:-1], self.mark)
+            self.drafter.start(prompt_ids, capacity)
+
+    def _propose(self, k: int, u: Tensor) -> Draft:
+        if k == 0:
+            return Draft(torch.empty(0, dtype=torch.int64, device=self.target.device), None)
+        return self.drafter.propose(k, u[: self.gamma], self.mark)
+
+    def _judge(self, logits: Tensor, draft: Draft, u: Tensor) -> tuple[Tensor | None, Judgement]:
+        """(p [k+1, V], verdicts); at temperature 0 there is no p, only argmaxes."""
+        if self.sampling.greedy:
+            return None, greedy_match(logits, draft.token_ids)
+        p = probabilities(logits, self.sampling)
+        k = len(draft.token_ids)
+        u_test = u[self.gamma : self.gamma + k]
+        return p, rejection_sampling(p, draft.q, draft.token_ids, u_test, u[2 * self.gamma])
+
+
+def _fetch(judged: Judgement, draft: Draft) -> tuple[int, int, list[int], list[float], list[float]]:
+    """Everything the host must know of a round in one copy (token ids are exact in float32 up to 2²⁴)."""
+    k = len(draft.token_ids)
+    scalars = torch.stack((judged.n_accepted.float(), judged.final_token.float(), judged.finite.float()))
+    packed = torch.cat((scalars, draft.token_ids.float(), judged.p_drafted, judged.q_drafted)).tolist()
+    n, final, finite, *rest = packed
+    if not finite:
+        raise UserError(NOT_FINITE)
+    return int(n), int(final), [int(token) for token in rest[:k]], rest[k : 2 * k], rest[2 * k :]
