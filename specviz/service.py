@@ -1,0 +1,172 @@
+"""What the page asks for: the pair of models, loaded once in the runner's thread, and races on it.
+
+The engine is imported in that thread too, so that the page answers while PyTorch is still being read from disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from specviz.errors import UserError
+from specviz.runner import Limits, Runner, ShouldStop, Ticket
+from specviz.settings import MAX_NEW_TOKENS
+from specviz.trace import Machine, Models, RunKind, Settings
+
+if TYPE_CHECKING:
+    from specviz.models.load import Pair
+    from specviz.race import Event
+
+LOAD_FAILED = "The models could not be loaded; the server's log says more."
+
+log = logging.getLogger(__name__)
+
+Phase = Literal["loading", "ready", "failed"]
+Loader = Callable[["Options", Callable[[str], None]], "Pair"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The operator's choices; visitors cannot change them. None and "auto" leave the choice to measurement."""
+
+    target: str | None = None
+    draft: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    threads: int | None = None
+    token_limit: int = 512
+    limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Options:
+        """Read SPECVIZ_TARGET, _DRAFT, _DEVICE, _DTYPE, _THREADS, _MAX_NEW_TOKENS, _QUEUE and _RUN_SECONDS.
+
+        Raises UserError for a value that cannot be used.
+        """
+        default = cls()
+        given = {name.removeprefix("SPECVIZ_"): value for name, value in environment.items() if value}
+
+        def whole(name: str, otherwise: int, high: int) -> int:
+            text = given.get(name, str(otherwise))
+            if not text.isdecimal() or not 1 <= int(text) <= high:
+                raise UserError(f"SPECVIZ_{name} must be a whole number from 1 to {high}; it is {text!r}.")
+            return int(text)
+
+        return cls(
+            target=given.get("TARGET"),
+            draft=given.get("DRAFT"),
+            device=given.get("DEVICE", default.device),
+            dtype=given.get("DTYPE", default.dtype),
+            threads=whole("THREADS", 1, 1024) if "THREADS" in given else None,
+            token_limit=whole("MAX_NEW_TOKENS", default.token_limit, MAX_NEW_TOKENS),
+            limits=Limits(
+                queue_length=whole("QUEUE", default.limits.queue_length, 10_000),
+                run_s=float(whole("RUN_SECONDS", int(default.limits.run_s), 86_400)),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """How far the models are: ``message`` is progress, what was chosen and why, or what went wrong."""
+
+    phase: Phase
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A race's first event: the models are there, and this is what will run on what, in this order."""
+
+    settings: Settings
+    models: Models
+    machine: Machine
+    prompt: str
+    order: tuple[RunKind, ...]
+
+
+if TYPE_CHECKING:
+    RaceEvent = Prepared | Event
+
+
+class Service:
+    """The pair and its runner. Loading starts at once, in the background; a failed load is tried again by the next run."""
+
+    def __init__(self, options: Options, load: Loader | None = None) -> None:
+        self.options = options
+        self.state = LoadState("loading", "")
+        self._load = load or load_models
+        self._pair: Pair | None = None
+        self.runner: Runner[RaceEvent] = Runner(options.limits, prepare=self._load_in_background)
+
+    def race(
+        self, prompt: str, settings: Settings, owner: str, order: tuple[RunKind, ...] = ("speculative", "standard")
+    ) -> Ticket[RaceEvent]:
+        """Queue a race; ``order`` names the runs to make, speculative always among them. Raises UserError if the queue is full or the owner has a race already."""
+
+        def job(should_stop: ShouldStop, deadline: float) -> Iterator[RaceEvent]:
+            from specviz.race import make_drafter, race
+
+            pair = self._ready_pair()
+            _, draft = make_drafter(pair, settings)
+            yield Prepared(settings, Models(pair.target_info, draft), pair.machine, prompt, order)
+            yield from race(
+                pair,
+                prompt,
+                settings,
+                baseline="standard" in order,
+                speculative_first=order[0] == "speculative",
+                should_stop=should_stop,
+                deadline=deadline,
+            )
+
+        return self.runner.submit(job, owner)
+
+    def stop(self, owner: str) -> bool:
+        """End the owner's race; False if there is none."""
+        return self.runner.cancel(owner)
+
+    def close(self) -> None:
+        self.runner.close()
+
+    def _load_in_background(self) -> None:
+        try:
+            self._ready_pair()
+        except UserError:
+            pass  # the state says it, and the next run tries again
+        except Exception:
+            log.exception("Loading the models failed")
+
+    def _ready_pair(self) -> Pair:
+        if self._pair is None:
+            self.state = LoadState("loading", "")
+            try:
+                self._pair = self._load(self.options, self._report)
+            except UserError as refusal:
+                self.state = LoadState("failed", str(refusal))
+                raise
+            except Exception:
+                self.state = LoadState("failed", LOAD_FAILED)
+                raise
+            self.state = LoadState("ready", describe(self._pair))
+        return self._pair
+
+    def _report(self, message: str) -> None:
+        self.state = LoadState("loading", message)
+
+
+def load_models(options: Options, report: Callable[[str], None]) -> Pair:
+    """Load the pair that the operator chose. Raises UserError."""
+    from specviz.models.load import load_pair
+
+    return load_pair(
+        options.target,
+        options.draft,
+        device=options.device,
+        dtype=options.dtype,
+        threads=options.threads,
+        progress=report,
+    )

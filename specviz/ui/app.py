@@ -1,0 +1,99 @@
+"""The page: header, tabs, and how it is served. The models load behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read while gradio is imported
+
+import gradio as gr
+
+from specviz.service import LoadState, Options, Service
+from specviz.trace import MAX_TRACE_BYTES
+from specviz.ui.components.base import CSS_PATHS, STATIC
+from specviz.ui.components.header import Header
+from specviz.ui.examples import example_prompts
+from specviz.ui.i18n import strings
+from specviz.ui.tabs.race import RaceTab
+from specviz.ui.theme import theme
+
+ASSETS = Path(__file__).parents[2] / "assets"
+FILE_LIFE_S = 3600
+
+
+def build(service: Service, lang: str = "en") -> gr.Blocks:
+    """The whole page as Gradio blocks; every event of every visitor goes to this one service."""
+    words = strings(lang)
+    with gr.Blocks(
+        title="SpecViz",
+        analytics_enabled=False,
+        fill_width=True,
+        delete_cache=(FILE_LIFE_S, FILE_LIFE_S),
+    ) as page:
+        header = Header(words, elem_id="header")
+        with gr.Tabs(), gr.Tab(words["page.tab.race"], id="race"):
+            RaceTab(service, words, lang).build(
+                example_prompts(ASSETS / "prompts.jsonl"), ASSETS / "traces" / "default.json"
+            )
+
+        async def follow_loading() -> AsyncIterator[str]:
+            """The status line, until the models are there or cannot be."""
+            said: LoadState | None = None
+            while True:
+                state = service.state
+                if state != said:
+                    yield _status(state, words)
+                if state.phase != "loading":
+                    return
+                said = state
+                await asyncio.sleep(0.5)
+
+        page.load(
+            follow_loading,
+            outputs=header,
+            api_visibility="private",
+            show_progress="hidden",
+            concurrency_limit=None,
+        )
+    return page
+
+
+def launch(options: Options | None = None, *, host: str | None = None, port: int | None = None, **more: Any) -> None:
+    """Serve the page until interrupted.
+
+    ``host`` and ``port`` left out come from GRADIO_SERVER_NAME and GRADIO_SERVER_PORT, else 127.0.0.1 and the first
+    free port from 7860 on. ``more`` goes to Gradio's launch. Raises UserError for options that cannot be used.
+    """
+    service = Service(options or Options.from_environment())
+    try:
+        serve(service, host=host, port=port, **more)
+    finally:
+        service.close()
+
+
+def serve(service: Service, *, host: str | None = None, port: int | None = None, **more: Any) -> str:
+    """Serve the page of a service; the address, once there is one (with ``prevent_thread_lock``, at once)."""
+    page = build(service).queue(max_size=256)
+    _, address, _ = page.launch(
+        server_name=host,
+        server_port=port,
+        theme=theme(),
+        css_paths=[*CSS_PATHS, STATIC / "page.css"],
+        favicon_path=STATIC / "favicon.svg",
+        footer_links=[],
+        run_history=False,
+        ssr_mode=False,
+        max_file_size=MAX_TRACE_BYTES,
+        **more,
+    )
+    return address
+
+
+def _status(state: LoadState, words: dict[str, str]) -> str:
+    if state.phase == "loading":
+        return f"{words['page.status.loading']} {state.message}".strip()
+    return state.message

@@ -1,0 +1,162 @@
+"""The Race tab: ask on the left, watch on the right. Speculative and standard decoding of one prompt, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import gradio as gr
+
+from specviz.errors import UserError
+from specviz.service import Service
+from specviz.settings import check_prompt, make_settings
+from specviz.trace import RunKind, Trace, TraceError, load, save
+from specviz.ui.components.notice import CLEAR, Notice, notice
+from specviz.ui.components.race_view import RaceView
+from specviz.ui.components.wire import recorded
+from specviz.ui.examples import Example
+from specviz.ui.tabs.race_controls import ORDERS, ask_controls, sampling_controls
+from specviz.ui.tabs.race_stream import frames
+
+Outputs = tuple[Any, Any, Any]  # for the view, the notice and the export button; gr.skip() leaves one as it is
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+class RaceTab:
+    """Layout and events of the tab. One instance serves every visitor and keeps nothing of any of them."""
+
+    def __init__(self, service: Service, words: Mapping[str, str], lang: str) -> None:
+        self.service, self.words, self.lang = service, words, lang
+
+    def build(self, examples: list[Example], first: Path) -> None:
+        """Put the tab into the surrounding Blocks. ``first`` is the recorded race shown at the start, if it exists."""
+        words = self.words
+        with gr.Row(elem_id="race-layout"):
+            with gr.Column(elem_id="race-ask"):
+                ask = ask_controls(words, examples)
+                message = Notice(elem_id="notice")
+            with gr.Column(elem_id="race-watch"):
+                view = RaceView(recorded(load(first), self.lang) if first.exists() else None, elem_id="race-view")
+                with gr.Row(elem_id="race-files"):
+                    export = gr.DownloadButton(
+                        words["page.export"], value=first if first.exists() else None, size="sm", elem_id="export"
+                    )
+                    upload = gr.UploadButton(words["page.import"], size="sm", elem_id="import")
+            with gr.Column(elem_id="race-settings"):
+                sampling = sampling_controls(words, self.service.options.token_limit)
+
+        buttons = [ask.run, ask.stop]
+        ask.run.click(lambda: _buttons(running=True), outputs=buttons, queue=False, **PRIVATE)
+        racing = ask.run.click(
+            self.race,
+            inputs=[ask.prompt, *sampling],
+            outputs=[view, message, export],
+            api_name="race",
+            trigger_mode="once",
+            concurrency_limit=None,  # the runner queues, and it knows positions and waiting times
+            show_progress="hidden",
+            preprocess=False,  # make_settings checks everything, for the page and for callers of the API alike
+        )
+        racing.then(lambda: _buttons(running=False), outputs=buttons, queue=False, **PRIVATE)
+        ask.stop.click(self.stop, queue=False, **PRIVATE)
+        upload.upload(self.show_file, upload, [view, message, export], trigger_mode="once", **PRIVATE)
+
+    async def race(
+        self,
+        prompt: str,
+        drafter: str,
+        gamma: float,
+        temperature: float,
+        max_new_tokens: float,
+        seed: float,
+        top_k: float,
+        top_p: float,
+        rule: str,
+        stop_strings: str,
+        min_confidence: float,
+        order: str,
+        request: gr.Request,
+    ) -> AsyncIterator[Outputs]:
+        """Decode a prompt speculatively and in the standard way, one after the other.
+
+        Yields the race view's JSON messages, a notice, and at the end the trace as a file.
+        """
+        name, _, quantization = drafter.partition(":") if isinstance(drafter, str) else (drafter, "", "")
+        try:
+            settings = make_settings(
+                drafter=name,
+                quantization=quantization,
+                gamma=gamma,
+                temperature=temperature,
+                max_new_tokens=max_new_tokens,
+                seed=seed,
+                top_k=top_k,
+                top_p=top_p,
+                rule=rule,
+                stop=_lines(stop_strings),
+                min_confidence=min_confidence,
+                token_limit=self.service.options.token_limit,
+            )
+            ticket = self.service.race(check_prompt(prompt), settings, _visitor(request), _order(order))
+        except UserError as refusal:
+            yield gr.skip(), notice(str(refusal)), gr.skip()
+            return
+        try:
+            async with aclosing(frames(ticket, self.service, self.words, self.lang)) as stream:
+                async for view, message, trace in stream:
+                    shown = gr.skip() if view is None else view, gr.skip() if message is None else message
+                    if trace is None:
+                        yield *shown, gr.skip()
+                    else:
+                        with TemporaryDirectory(prefix="specviz-") as folder:
+                            yield *shown, await asyncio.to_thread(_file, trace, Path(folder))
+        finally:
+            ticket.cancel()  # a closed tab, a reload, an error: whatever it was, nobody reads on
+
+    def stop(self, request: gr.Request) -> None:
+        """End this visitor's race; its reader then shows what was done until then."""
+        self.service.stop(_visitor(request))
+
+    def show_file(self, path: str) -> Outputs:
+        """Show an uploaded trace in place of the present one; a bad file leaves everything as it is."""
+        try:
+            trace = load(Path(path))
+        except TraceError as refusal:
+            Path(path).unlink(missing_ok=True)
+            return gr.skip(), notice(str(refusal)), gr.skip()
+        return recorded(trace, self.lang, run=secrets.token_hex(8)), CLEAR, path
+
+
+def _visitor(request: gr.Request) -> str:
+    return request.session_hash or secrets.token_hex(16)
+
+
+def _buttons(*, running: bool) -> tuple[Any, Any]:
+    return gr.update(interactive=not running), gr.update(interactive=running)
+
+
+def _order(order: object) -> tuple[RunKind, ...]:
+    if isinstance(order, str) and order in ORDERS:
+        return ORDERS[order]
+    raise UserError(f"The order must be one of {', '.join(ORDERS)}; you gave {str(order)[:40]!r}.")
+
+
+def _lines(text: object) -> object:
+    r"""Stop strings, one a line, a line break inside one written as \n."""
+    if not isinstance(text, str):
+        return text
+    return [line.replace("\\n", "\n") for line in text.splitlines() if line]
+
+
+def _file(trace: Trace, folder: Path) -> str:
+    """The trace as a file with a telling name. Gradio copies it to its own store and deletes it there after a while."""
+    settings = trace.settings
+    name = "-".join(filter(None, ("specviz", settings.drafter, settings.quantization, trace.recorded[:10])))
+    path = folder / f"{name}.json"
+    save(trace, path)
+    return str(path)
