@@ -50,7 +50,7 @@ def rejection_sampling(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, 
     k = len(drafted)
     p_drafted = p[:k].gather(-1, drafted[:, None])[:, 0]
     q_drafted = torch.ones_like(p_drafted) if q is None else q.gather(-1, drafted[:, None])[:, 0]
-    n = count_leading(u * q_drafted < p_drafted)
+    n = count_leading(u < accept_probability(p_drafted, q_drafted))
     p_next = p.index_select(0, n[None])[0]
     if k == 0:
         left = p_next
