@@ -170,3 +170,7 @@ def load_models(options: Options, report: Callable[[str], None]) -> Pair:
         threads=options.threads,
         progress=report,
     )
+
+
+def describe(pair: Pair) -> str:
+    return ""

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from specviz.race import Done, Event, Finished, Progress, Started
+from specviz.settings import make_settings
 from specviz.trace import (
     Candidate,
     Emitted,
@@ -27,6 +28,7 @@ from specviz.trace import (
 
 TARGET = ModelInfo("Synthetic target", "float32", 1000, 50, (0,))
 MACHINE = Machine("cpu", "No machine", 1, 1, {})
+SETTINGS = make_settings(gamma=2, max_new_tokens=400)
 PAIR = SimpleNamespace(target_info=TARGET, machine=MACHINE)
 
 
@@ -65,6 +67,21 @@ def race(
         if reason == "cancelled":
             break
     yield Done(Trace(settings, Models(TARGET, TARGET), MACHINE, Prompt(prompt, (1, 2)), tuple(runs), "2026-01-01"))
+
+
+def trace() -> Trace:
+    """A short whole trace."""
+    events = race(
+        PAIR,
+        "Hi",
+        make_settings(gamma=2, max_new_tokens=8),
+        baseline=True,
+        speculative_first=True,
+        should_stop=lambda: False,
+        deadline=0,
+        step_s=0,
+    )
+    return next(event.trace for event in events if isinstance(event, Done))
 
 
 def _round(index: int) -> Round:
