@@ -75,7 +75,8 @@ def _counterfactuals(
     standard: Decoding, speculative: Decoding, speculation: Speculation, speedup: float
 ) -> dict[Cause, float]:
     """The speedup to expect without each cause: with every draft accepted, draft steps that cost nothing, T(γ+1)
-    no more than T(1), sampling no dearer than a standard step's, and a draft in every round."""
+    no more than T(1), sampling no dearer than a standard step's, and a draft in every round.
+    """
     rounds, steps = speculative.target_forwards, standard.target_forwards
     tau = speculative.tokens / rounds
     draft, verify, sample = speculative.draft_s / rounds, speculative.verify_s / rounds, speculative.sample_s / rounds

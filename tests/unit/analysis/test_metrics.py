@@ -14,7 +14,9 @@ from tests.unit.analysis.made_runs import a_round, speculative, standard
 
 def test_tokens_are_committed_tokens_not_chunks() -> None:
     summary = summarize([speculative(a_round("aaaa"), a_round("ruuu"), a_round("aaru")), standard(9)])
-    assert summary.speculative and summary.speculation and summary.standard
+    assert summary.speculative
+    assert summary.speculation
+    assert summary.standard
     assert summary.speculative.tokens == 5 + 1 + 3
     assert summary.speculative.target_forwards == 3
     assert summary.speculation.tau == 3
@@ -72,11 +74,16 @@ def test_comparison_figures() -> None:
 
 def test_either_run_alone_has_figures_but_no_comparison() -> None:
     only_standard, only_speculative, nothing = summarize([standard(4)]), summarize([speculative()]), summarize([])
-    assert only_standard.standard and only_standard.standard.tok_s == pytest.approx(20)
-    assert only_standard.speculation is None and only_standard.speedup is None
-    assert only_speculative.speculation and only_speculative.speculation.alpha is None
-    assert only_speculative.predicted_speedup is None and only_speculative.speedup is None
-    assert nothing.standard is None and nothing.overhead_share is None
+    assert only_standard.standard
+    assert only_standard.standard.tok_s == pytest.approx(20)
+    assert only_standard.speculation is None
+    assert only_standard.speedup is None
+    assert only_speculative.speculation
+    assert only_speculative.speculation.alpha is None
+    assert only_speculative.predicted_speedup is None
+    assert only_speculative.speedup is None
+    assert nothing.standard is None
+    assert nothing.overhead_share is None
 
 
 def test_rounds_without_a_draft_have_no_alpha_and_no_cost() -> None:
@@ -87,7 +94,8 @@ def test_rounds_without_a_draft_have_no_alpha_and_no_cost() -> None:
 
 def test_several_runs_of_a_kind_are_pooled() -> None:
     pooled = summarize([speculative(a_round("aaaa")), speculative(a_round("ruuu"))])
-    assert pooled.speculative and pooled.speculative.target_forwards == 2
+    assert pooled.speculative
+    assert pooled.speculative.target_forwards == 2
     assert pooled.speculation == speculate([a_round("aaaa"), a_round("ruuu")])
 
 

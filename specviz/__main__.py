@@ -1,0 +1,4 @@
+from specviz.cli.app import app
+
+if __name__ == "__main__":
+    app()

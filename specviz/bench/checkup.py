@@ -1,0 +1,66 @@
+"""What a machine has and what bounds decoding on it, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import specviz
+from specviz import devices
+from specviz.bench.probe import forward_seconds, read_bandwidth
+from specviz.models.fetch import cache_folder
+from specviz.models.load import Pair
+
+PACKAGES = ("torch", "torch-npu", "transformers", "numpy", "gradio", "plotly", "gguf")
+
+
+def machine_report(device: str, threads: int | None) -> dict[str, Any]:
+    """All that is known without a model. Raises UserError for a device that is not there."""
+    if threads:
+        torch.set_num_threads(threads)
+    chosen = devices.pick(device)
+    machine = asdict(devices.machine(chosen))
+    versions = machine.pop("versions") | {package: _version(package) for package in PACKAGES}
+    folder = cache_folder()
+    return {
+        "machine": machine,
+        "devices": list(devices.available()),
+        "npu": specviz.NPU_PROBLEM
+        or ("torch_npu is loaded" if versions["torch-npu"] else "torch_npu is not installed"),
+        "versions": versions,
+        "cache": {"folder": str(folder), "bytes": _sizes(folder)},
+        "bandwidth_bytes_per_s": read_bandwidth(chosen),
+    }
+
+
+def target_report(pair: Pair, gamma: int) -> dict[str, Any]:
+    """T(k) of the target as it was loaded, and what led to that dtype."""
+    weights = {parameter.data_ptr(): parameter.nbytes for parameter in pair.target_module.parameters()}
+    return {
+        "model": asdict(pair.target_info),
+        "weight_bytes": sum(weights.values()),
+        "gamma": gamma,
+        "dtype": asdict(pair.dtype_choice),
+        "forward_seconds": forward_seconds(pair.target, sorted({1, 2, 4, 8, 16, gamma + 1})),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of each entry of a folder, all that is below it included; empty if there is no such folder."""
+    if not folder.is_dir():
+        return {}
+    return {
+        entry.name: sum(file.stat().st_size for file in (entry, *entry.rglob("*")) if file.is_file())
+        for entry in sorted(folder.iterdir())
+    }

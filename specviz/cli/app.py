@@ -1,0 +1,49 @@
+"""The commands and how they fail: what a person can mend is one sentence on stderr and exit code 2."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from specviz import __version__
+from specviz.cli.bench import bench
+from specviz.cli.doctor import doctor
+from specviz.cli.run import run
+from specviz.cli.serve import serve
+from specviz.cli.show import show
+from specviz.errors import UserError
+from specviz.trace import TraceError
+
+
+class Commands(TyperGroup):
+    """Turns what is meant for people into a sentence and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (UserError, TraceError) as refusal:
+            Console(stderr=True).print(str(refusal), style="red", markup=False, highlight=False)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Run real speculative decoding and see it, round by round.",
+)
+for command in (run, show, bench, doctor, serve):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def main(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        typer.echo(f"specviz {__version__}")
+        raise typer.Exit

@@ -1,0 +1,96 @@
+"""``doctor``: what this machine has, how fast it is, and what would be chosen on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from specviz import settings as limits
+from specviz.cli import files, options
+from specviz.errors import UserError
+
+
+def doctor(
+    target: options.Target = None,
+    dtype: options.Dtype = "auto",
+    threads: options.Threads = None,
+    device: options.Device = "auto",
+    gamma: options.Gamma = limits.DEFAULT_GAMMA,
+    model: Annotated[bool, typer.Option(help="Load the target and time its forwards.")] = True,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Report device, versions, caches, bandwidth, T(1) and T(γ+1), and what would be chosen here."""
+    gamma = limits.make_settings(gamma=gamma).gamma
+    files.check_writable(json_file)
+
+    from specviz.bench.checkup import machine_report, target_report
+    from specviz.cli.loading import load
+
+    report, problem = machine_report(device, threads), None
+    if model:
+        try:
+            report["target"] = target_report(load(target, None, device, dtype, threads), gamma)
+        except UserError as refusal:  # what is known is still shown
+            problem = refusal
+    Console(highlight=False).print(*_tables(report))
+    if json_file:
+        files.write(json_file, json.dumps(report | {"problem": str(problem) if problem else None}, indent=1))
+    if problem:
+        raise problem
+
+
+def _tables(report: dict[str, Any]) -> Iterator[Table]:
+    machine, cache = report["machine"], report["cache"]
+    yield _table(
+        "Machine",
+        [
+            ("device", f"{machine['device']}, of {', '.join(report['devices'])}"),
+            ("name", machine["name"]),
+            ("memory", _gigabytes(machine["memory_bytes"])),
+            ("threads", str(machine["threads"])),
+            ("read bandwidth", f"{_gigabytes(report['bandwidth_bytes_per_s'])}/s"),
+            ("Ascend", report["npu"]),
+        ],
+    )
+    yield _table("Versions", [(name, number or "not installed") for name, number in report["versions"].items()])
+    yield _table(
+        f"Cache: {cache['folder']}",
+        [(name, _gigabytes(size)) for name, size in cache["bytes"].items()] or [("empty", "")],
+    )
+    if target := report.get("target"):
+        yield _table(f"Target: {target['model']['name']}", list(_target(target, report["bandwidth_bytes_per_s"])))
+
+
+def _target(target: dict[str, Any], bandwidth: float) -> Iterator[tuple[str, str]]:
+    dtype, seconds, gamma = target["dtype"], target["forward_seconds"], target["gamma"]
+    floor = target["weight_bytes"] / bandwidth
+    yield "weights", f"{_gigabytes(target['weight_bytes'])}; one read takes {_milliseconds(floor)}"
+    yield "dtype", f"{dtype['dtype']}: {dtype['reason']}"
+    for name, timing in dtype["timings"].items():
+        yield f"{name}, 1 and γ+1 positions", f"{_milliseconds(timing['step_s'])}, {_milliseconds(timing['verify_s'])}"
+    for positions, time in seconds.items():
+        yield f"T({positions})", f"{_milliseconds(time)}, {time / seconds[1]:.2f} of T(1)"
+    most = (gamma + 1) * seconds[1] / seconds[gamma + 1]
+    yield f"most that γ = {gamma} can gain", f"{most:.2f}×, if drafts cost nothing and all were accepted"
+    yield "drafter of the page", f"{limits.DEFAULT_DRAFTER}, {limits.DEFAULT_QUANTIZATION}"
+
+
+def _table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    table = Table(box=box.SIMPLE, show_header=False, title=title, title_justify="left", title_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.2f} GB"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"

@@ -1,0 +1,44 @@
+"""``show``: a recorded trace in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from specviz import trace as traces
+from specviz.analysis.metrics import summarize
+from specviz.cli import tiles, transcript
+from specviz.trace import Trace
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="A trace written by run --json or exported from the page.")],
+) -> None:
+    """Show a recorded trace: every round, both texts, and the figures."""
+    trace = traces.load(file)
+    console = Console(highlight=False)
+    console.print(transcript.legend(), "")
+    speculative = trace.run("speculative")
+    for round_ in speculative.rounds if speculative else ():
+        console.print(transcript.round_line(round_))
+    console.print(report(trace))
+
+
+def report(trace: Trace) -> Group:
+    """Both texts, the figures, and what they mean."""
+    parts: list[RenderableType] = []
+    for run in trace.runs:
+        parts += ["", Text(f"{run.kind}: {run.finish_reason.replace('_', ' ')}", "bold"), transcript.plain_text(run)]
+    if trace.settings.temperature == 0 and len(trace.runs) > 1:
+        parts += ["", transcript.agreement(trace.divergence)]
+    summary = summarize(trace.runs)
+    parts += ["", tiles.tiles(summary), tiles.times(summary)]
+    if summary.speculation and summary.speculation.conditional:
+        parts.append(tiles.positions(summary.speculation))
+    if summary.speculation:
+        parts.append(tiles.sentence(summary))
+    return Group(*parts)

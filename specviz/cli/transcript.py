@@ -1,0 +1,72 @@
+"""A run in the terminal: every token with a mark and a colour that say what became of it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.text import Text
+
+from specviz.trace import Divergence, Round, Run
+
+STYLES: dict[str, tuple[str, str]] = {
+    "accepted": ("✓", "#009E73"),
+    "rejected": ("✗", "#D55E00 strike"),
+    "untested": ("?", "dim"),
+    "residual": ("↻", "#E69F00 bold"),
+    "bonus": ("+", "#56B4E9 bold"),
+    "target": ("•", "default"),
+}
+VISIBLE = {"\n": "⏎", "\t": "⇥", " ": "·"}
+
+
+def legend() -> Text:
+    """What the marks mean."""
+    words = {
+        "accepted": "accepted",
+        "rejected": "rejected",
+        "untested": "untested, behind a rejection",
+        "residual": "resampled",
+        "bonus": "bonus",
+        "target": "target alone",
+    }
+    return Text("   ").join(_token(kind, word) for kind, word in words.items())
+
+
+def round_line(round_: Round) -> Text:
+    """One round: its draft with the verdicts, then the one more token it committed."""
+    tokens = [_token(position.verdict, visible(position.text)) for position in round_.drafted]
+    tokens += [_token(token.source, visible(token.text)) for token in round_.emitted if token.source != "draft"]
+    return Text(f"{round_.index + 1:>4}  ", style="dim") + Text("  ").join(tokens)
+
+
+def plain_text(run: Run) -> Text:
+    """What a reader gets."""
+    return Text("".join(c if c in "\n\t" else _escaped(c) for c in run.text))
+
+
+def agreement(divergence: Divergence | None) -> Text:
+    """Whether two runs at temperature 0 wrote the same, and how near the target's choice was where they part."""
+    if divergence is None:
+        return Text("At temperature 0 both runs wrote the same tokens.")
+    first, second = visible(divergence.speculative.text), visible(divergence.standard.text)
+    return Text(
+        f"The runs part at token {divergence.index + 1}: {first} (speculative), {second} (standard). "
+        f"The target's logits for the two are {divergence.margin:.3g} apart."
+    )
+
+
+def visible(text: str) -> str:
+    """Token text with its white space to be seen and nothing that could steer a terminal."""
+    return "".join(VISIBLE.get(c) or _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    # Cc, Cf, Cs, Co, Cn: escape sequences, direction overrides and the like
+    if not unicodedata.category(character).startswith("C"):
+        return character
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+
+
+def _token(kind: str, text: str) -> Text:
+    mark, style = STYLES[kind]
+    return Text(mark + text, style=style)
