@@ -1,0 +1,63 @@
+// Tokens per second against time: the average since the start, bold up to the playhead, and the last half second, faint.
+
+import { averageCurve, fraction, niceCeil, ticks, windowCurve } from "./core_time.mjs";
+import { rate } from "./core_text.mjs";
+import { h, setText, svg } from "./dom.mjs";
+import { KINDS } from "./core.mjs";
+
+const SPAN_S = 0.5;
+const SIZE = 1000;
+
+export function makeCurves(ui) {
+  const { labels } = ui;
+  const clip = svg("rect", { x: 0, y: -50, width: 0, height: SIZE + 100 });
+  const clipName = `sv-clip-${Math.random().toString(36).slice(2)}`;
+  const lines = {};
+  const line = (kind, weight) => (lines[`${kind}.${weight}`] = svg("polyline", { class: `sv-line sv-line-${kind} sv-line-${weight}` }));
+  const rules = svg("g", { class: "sv-rules" });
+  const drawing = svg("svg", { class: "sv-curves", viewBox: `0 0 ${SIZE} ${SIZE}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("defs", {}, svg("clipPath", { id: clipName }, clip)), rules,
+    ...KINDS.map((kind) => line(kind, "window")), ...KINDS.map((kind) => line(kind, "faint")),
+    svg("g", { "clip-path": `url(#${clipName})` }, ...KINDS.map((kind) => line(kind, "bold"))));
+  const dots = Object.fromEntries(KINDS.map((kind) => [kind, h("span", { class: `sv-dot-end sv-dot-${kind} sv-hidden`, "aria-hidden": "true" })]));
+  const node = h("div", { class: "sv-curve-box" }, drawing,
+    labels.text(h("span", { class: "sv-curve-unit" }), "race.unit.tok_s"), ...Object.values(dots));
+  const scale = h("div", { class: "sv-scale", "aria-hidden": "true" });
+  const legend = h("span", { class: "sv-curve-legend" },
+    ...KINDS.map((kind) => labels.text(h("span", { class: `sv-key-line sv-key-${kind}` }), `race.curve.${kind}`)),
+    labels.text(h("span", { class: "sv-key-line sv-key-window" }), "race.curve.window"));
+  const curves = {};
+  let top = 1;
+
+  /** Draws the curves over an axis of `end` seconds; only when records or size have changed. */
+  function redraw(end) {
+    for (const kind of KINDS) curves[kind] = { average: averageCurve(ui.model.lanes[kind]), window: windowCurve(ui.model.lanes[kind], SPAN_S) };
+    const highest = Math.max(1, ...KINDS.flatMap((kind) => [...curves[kind].average, ...curves[kind].window].map(([, y]) => y)));
+    top = niceCeil(highest);
+    const path = (points) => points.map(([x, y]) => `${(SIZE * fraction(x, end)).toFixed(1)},${(SIZE * (1 - y / top)).toFixed(1)}`).join(" ");
+    for (const kind of KINDS) {
+      lines[`${kind}.window`].setAttribute("points", path(curves[kind].window));
+      for (const weight of ["faint", "bold"]) lines[`${kind}.${weight}`].setAttribute("points", path(curves[kind].average));
+    }
+    const marks = ticks(top, 3);
+    rules.replaceChildren(...marks.map((y) => svg("line", { x1: 0, x2: SIZE, y1: SIZE * (1 - y / top), y2: SIZE * (1 - y / top) })));
+    scale.replaceChildren(...marks.map((y) => h("span", { class: "sv-mark", style: `bottom:${(100 * y) / top}%` }, String(y))));
+    for (const kind of KINDS) dots[kind].end = end;
+  }
+
+  /** Bold up to `share` percent of the axis, with a dot where each run stands. */
+  function reveal(share, frame) {
+    clip.setAttribute("width", (SIZE * share) / 100);
+    for (const kind of KINDS) {
+      const at = frame[kind];
+      const point = curves[kind].average[at.judged - 1];
+      dots[kind].classList.toggle("sv-hidden", !point);
+      if (!point) continue;
+      dots[kind].style.left = `${100 * fraction(point[0], dots[kind].end)}%`;
+      dots[kind].style.top = `${100 * (1 - point[1] / top)}%`;
+      if (frame.numbers) setText(dots[kind], rate(point[1]));
+      dots[kind].classList.toggle("sv-dot-left", fraction(point[0], dots[kind].end) > 0.85);
+    }
+  }
+  return { node, scale, legend, redraw, reveal };
+}

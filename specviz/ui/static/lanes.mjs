@@ -1,0 +1,97 @@
+// The two texts growing side by side: one span a glyph group, coloured by where its tokens came from.
+
+import { fraction, groupsShown } from "./core_time.mjs";
+import { NONE, rate, seconds, visible } from "./core_text.mjs";
+import { h, setAttribute, setClass, setText } from "./dom.mjs";
+
+export function makeLanes(ui) {
+  const lanes = [makeLane(ui, "speculative"), makeLane(ui, "standard")];
+  const node = h("div", { class: "sv-lanes" }, ...lanes.map((lane) => lane.node));
+  return {
+    node,
+    draw(frame) {
+      const most = Math.max(1, ...Object.values(ui.model.lanes).map((lane) => lane.tokens.at(-1)));
+      for (const lane of lanes) lane.draw(frame, most);
+    },
+  };
+}
+
+function makeLane(ui, kind) {
+  const { labels } = ui;
+  const title = labels.text(h("h3", { class: "sv-lane-title" }), `race.lane.${kind}`);
+  const speed = h("span", { class: "sv-lane-rate" });
+  const clock = h("span", { class: "sv-lane-clock" });
+  const bar = h("div", { class: "sv-lane-bar" });
+  const spans = h("span");
+  const ghosts = h("span", { class: "sv-ghosts", "aria-hidden": "true" });
+  const caret = h("span", { class: "sv-caret", "aria-hidden": "true" });
+  const empty = labels.text(h("span", { class: "sv-muted" }), "race.lane.empty");
+  const text = labels.attribute(
+    h("div", { class: "sv-text", tabindex: "0", role: "region" }, spans, ghosts, caret, empty), "aria-label", `race.lane.${kind}`);
+  const node = h("section", { class: `sv-lane sv-lane-${kind}` },
+    h("header", { class: "sv-lane-head" }, title, clock,
+      h("span", { class: "sv-rate-box" }, speed, labels.text(h("span", { class: "sv-unit" }), "race.unit.tok_s"))),
+    h("div", { class: "sv-lane-track" }, bar), text);
+  const drawn = { version: -1, spaces: false };
+  let following = true;
+  text.addEventListener("scroll", () => {
+    following = text.scrollTop + text.clientHeight >= text.scrollHeight - 24;
+  }, { passive: true });
+  spans.addEventListener("click", (event) => {
+    const record = event.target.closest("[data-record]")?.dataset.record;
+    if (record !== undefined) ui.actions.showRecord(kind, Number(record));
+  });
+
+  function drawText(lane, at, frame) {
+    const count = groupsShown(lane, at.tokens);
+    if (frame.force || drawn.run !== ui.model.run || drawn.spaces !== frame.spaces) {
+      spans.replaceChildren();
+      Object.assign(drawn, { run: ui.model.run, spaces: frame.spaces });
+    }
+    const before = spans.childNodes.length;
+    while (spans.childNodes.length > count) spans.lastChild.remove();
+    if (count && spans.childNodes.length === count) setText(spans.lastChild, shownText(lane.groups[count - 1], frame));
+    const added = document.createDocumentFragment();
+    for (let i = spans.childNodes.length; i < count; i++) added.append(span(lane.groups[i], frame));
+    spans.append(added);
+    return spans.childNodes.length !== before;
+  }
+
+  function shownText(group, frame) {
+    if (group.end) return labels.t("race.end_chip");
+    return frame.spaces ? visible(group.text) : group.text;
+  }
+
+  function span(group, frame) {
+    const one = h("span", { class: `sv-token sv-${group.source}`, "data-record": group.record });
+    if (group.end) one.classList.add("sv-end");
+    if (frame.choreograph) one.classList.add("sv-landing");
+    setText(one, shownText(group, frame));
+    return one;
+  }
+
+  /** Drafted tokens stand as outlines behind the text until the target has judged them. */
+  function drawGhosts(lane, at, frame) {
+    const shown = frame.choreograph && at.active ? lane.records[at.active.index].drafted.slice(0, at.active.drafted) : [];
+    const key = shown.length ? `${at.active.index}:${shown.length}:${frame.spaces}` : "";
+    if (key === ghosts.key) return;
+    ghosts.key = key;
+    ghosts.replaceChildren(...shown.map((one) => h("span", { class: "sv-ghost" }, frame.spaces ? visible(one.text) : one.text)));
+  }
+
+  function draw(frame, most) {
+    const lane = ui.model.lanes[kind];
+    const at = frame[kind];
+    const changed = drawText(lane, at, frame);
+    drawGhosts(lane, at, frame);
+    setClass(empty, "sv-hidden", at.tokens > 0 || ghosts.key !== "");
+    setClass(caret, "sv-hidden", !lane.known || at.complete);
+    setAttribute(bar, "style", `transform:scaleX(${fraction(at.tokens, most).toFixed(4)})`);
+    if (frame.numbers) {
+      setText(speed, rate(at.rate));
+      setText(clock, at.judged ? `${labels.t("race.tokens", { n: at.tokens })} · ${seconds(at.elapsed)}` : NONE);
+    }
+    if (changed && following) text.scrollTop = text.scrollHeight;
+  }
+  return { node, draw };
+}

@@ -1,0 +1,74 @@
+// The race view from top to bottom: state, lanes, rail, evidence, time, results, transport.
+
+import { NONE } from "./core_text.mjs";
+import { h, setAttribute, setText } from "./dom.mjs";
+import { makeLanes } from "./lanes.mjs";
+import { makePosition } from "./position.mjs";
+import { makeRail } from "./rail.mjs";
+import { makeTiles } from "./tiles.mjs";
+import { makeTimeline } from "./timeline.mjs";
+import { makeTransport } from "./transport.mjs";
+
+const MEANINGS = [["drafted", "…"], ["accepted", "✓"], ["rejected", "✗"], ["untested", "–"], ["residual", "↻"], ["bonus", "+1"], ["standard", "•"]];
+const PARTS = [makeState, makeLanes, makeRail, makePosition, makeTimeline, makeTiles, makeTransport];
+
+export function makePage(ui) {
+  const said = h("div", { class: "sv-said", role: "status", "aria-live": "polite" });
+  const say = (text) => setText(said, text);
+  const parts = PARTS.map((make) => make({ ...ui, say }));
+  parts.splice(1, 0, { node: makeLegend(ui.labels), draw: () => {} });
+  return {
+    node: h("div", { class: "sv-page" }, ...parts.map((part) => part.node), said),
+    say,
+    draw: (frame) => parts.forEach((part) => part.draw(frame)),
+  };
+}
+
+function makeLegend(labels) {
+  const node = h("ul", { class: "sv-legend" }, ...MEANINGS.map(([name, mark]) =>
+    h("li", { class: `sv-key sv-${name}` }, h("span", { class: "sv-key-mark", "aria-hidden": "true" }, mark), labels.text(h("span"), `race.legend.${name}`))));
+  return labels.attribute(node, "aria-label", "race.legend.title");
+}
+
+function makeState({ labels, model, say }) {
+  const text = h("span", { class: "sv-state-text" });
+  const detail = h("span", { class: "sv-state-detail" });
+  const prompt = h("p", { class: "sv-prompt" });
+  const node = h("header", { class: "sv-state" }, h("span", { class: "sv-state-icon", "aria-hidden": "true" }), text, prompt, detail);
+
+  function sentence() {
+    const { note, state, meta } = model;
+    if (note) return labels.t(note.key, note.args ?? {});
+    return labels.t(`race.state.${state}`, { date: meta?.recorded.slice(0, 10) ?? NONE, machine: meta?.machine ?? NONE });
+  }
+
+  return {
+    node,
+    draw() {
+      const { meta, state } = model;
+      setAttribute(node, "data-state", state);
+      setText(text, sentence());
+      sayOnce(text.textContent);
+      setText(detail, meta ? settingsText(labels, meta) : "");
+      setText(prompt, meta?.prompt ?? "");
+      setAttribute(prompt, "title", meta?.prompt ?? "");
+      setAttribute(detail, "title", meta ? modelsText(labels, meta) : "");
+    },
+  };
+
+  function sayOnce(sentenceNow) {
+    if (node.said !== sentenceNow) say(sentenceNow);
+    node.said = sentenceNow;
+  }
+}
+
+function settingsText(labels, { settings, target, draft }) {
+  const drafter = settings.quantization ? `${settings.drafter} ${settings.quantization}` : settings.drafter;
+  return [target.name, draft && draft.name !== target.name ? `${drafter} (${draft.name})` : drafter,
+    `γ ${settings.gamma}`, `T ${settings.temperature}`, labels.t("race.state.seed", { seed: settings.seed })].join(" · ");
+}
+
+function modelsText(labels, { target, draft, machine, threads }) {
+  const one = (model) => [model.name, model.dtype, model.quantization].filter(Boolean).join(", ");
+  return [one(target), draft && one(draft), machine, labels.t("race.state.threads", { n: threads })].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,151 @@
+// One round at a time: the drafted chips, the single sweep of the target across them, the verdicts, the token it adds.
+
+import { finalToken, verdicts } from "./core.mjs";
+import { railRounds, steppedLane } from "./core_time.mjs";
+import { chipNote, label, milliseconds, probability, roundSentence } from "./core_text.mjs";
+import { h, setAttribute, setClass, setText } from "./dom.mjs";
+
+const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "↻", bonus: "+1" };
+
+const ROWS = 2;
+
+export function makeRail(ui) {
+  const title = ui.labels.text(h("h3", {}), "race.rail.title");
+  const hint = ui.labels.text(h("span", { class: "sv-muted sv-rail-hint" }), "race.rail.hint");
+  const rows = ui.labels.attribute(h("div", { class: "sv-rows" }), "data-empty", "race.rail.none");
+  const node = h("section", { class: "sv-rail sv-card" }, h("header", { class: "sv-card-head" }, title, hint), rows);
+  const shown = new Map();
+
+  rows.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const chip = event.target.closest(".sv-chip");
+    if (!step || !chip) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const chips = [...chip.closest(".sv-row").querySelectorAll(".sv-chip:not([disabled])")];
+    chips[chips.indexOf(chip) + step]?.focus();
+  });
+
+  function draw(frame) {
+    const lane = ui.model.lanes.speculative;
+    if (frame.force || shown.run !== ui.model.run) {
+      rows.replaceChildren();
+      shown.clear();
+      shown.run = ui.model.run;
+    }
+    const wanted = steppedLane(ui.model) === lane ? railRounds(lane, frame.speculative, frame.rail, ROWS + 1) : [];
+    for (const [index, row] of shown) {
+      if (wanted.some((one) => one.index === index)) continue;
+      row.node.remove();
+      shown.delete(index);
+    }
+    let moved = false;
+    for (const one of wanted) {
+      if (!shown.has(one.index)) {
+        const row = makeRow(ui, lane.records[one.index]);
+        moved ||= shown.size > 0;
+        shown.set(one.index, row);
+        const after = [...shown.keys()].sort((a, b) => a - b).find((index) => index > one.index);
+        rows.insertBefore(row.node, after === undefined ? null : shown.get(after).node);
+      }
+      shown.get(one.index).draw(one, frame);
+    }
+    // One more row than there is room for: it is seen only while it moves out at the top.
+    wanted.forEach((one, i) => {
+      shown.get(one.index).node.inert = i < wanted.length - ROWS;
+    });
+    setClass(rows, "sv-still", !frame.choreograph);
+    if (moved && frame.choreograph) for (const { node: row } of shown.values()) replay(row, "sv-rising");
+  }
+  return { node, draw };
+}
+
+function replay(node, name) {
+  node.classList.remove(name);
+  node.addEventListener("animationend", () => node.classList.remove(name), { once: true });
+  requestAnimationFrame(() => node.classList.add(name));
+}
+
+function makeRow(ui, round) {
+  const { labels } = ui;
+  const final = finalToken(round);
+  const name = h("span", { class: "sv-row-name" }, labels.t("race.round", { n: round.index + 1 }));
+  const phase = h("span", { class: "sv-row-phase" });
+  const chips = round.drafted.map((position, place) => makeChip(ui, round, position, place));
+  const last = final && makeFinal(ui, round, final);
+  const sweep = h("div", { class: "sv-sweep", "aria-hidden": "true" });
+  const tape = h("div", { class: "sv-tape" }, ...chips.map((chip) => chip.node), sweep);
+  const scroller = h("div", { class: "sv-row-scroll" }, tape);
+  if (last) scroller.append(h("span", { class: "sv-then", "aria-hidden": "true" }, "→"), last);
+  const node = h("div", { class: "sv-row", role: "group", "aria-label": sentence(labels, round) },
+    h("div", { class: "sv-row-head" }, name, phase), scroller);
+  const verdict = verdicts(round);
+
+  function phaseText(at) {
+    if (at.phase === "draft") return labels.t("race.phase.draft", { n: at.drafted, of: round.drafted.length });
+    if (at.phase === "verify") return labels.t("race.phase.verify", { n: round.drafted.length + 1 });
+    if (at.phase === "sample") return labels.t("race.phase.sample");
+    return labels.t("race.phase.judged", {
+      accepted: verdict.accepted, of: round.drafted.length, n: round.emitted.length, time: milliseconds(round.end - round.start),
+    });
+  }
+
+  return {
+    node,
+    draw(at, frame) {
+      const judged = at.phase === "judged";
+      setText(phase, phaseText(at));
+      setAttribute(node, "data-phase", at.phase);
+      chips.forEach((chip, place) => chip.draw(place < at.drafted, judged, frame.selected));
+      if (last) {
+        setAttribute(last, "data-state", judged ? final.source : "pending");
+        setAttribute(last, "aria-pressed", isSelected(frame.selected, round.index, chips.length));
+        last.disabled = !judged;
+      }
+      if (at.phase === "verify") sweep.style.transform = `translateX(${(100 * at.progress).toFixed(1)}%)`;
+    },
+  };
+}
+
+const sentence = (labels, round) => {
+  const { key, args } = roundSentence(round);
+  return labels.t(key, args);
+};
+
+const isSelected = (selected, round, place) => selected?.round === round && selected?.place === place;
+
+function makeChip(ui, round, position, place) {
+  const { labels } = ui;
+  const word = h("span", { class: "sv-chip-word" });
+  const note = h("span", { class: "sv-chip-note" });
+  const node = h("button", { type: "button", class: "sv-chip", style: `--place:${place}` },
+    h("span", { class: "sv-chip-token" }, label(position.text)), word, note);
+  node.addEventListener("click", () => ui.actions.select(round.index, place));
+  const said = chipNote(position);
+  return {
+    node,
+    draw(drafted, judged, selected) {
+      const state = judged ? position.verdict : drafted ? "drafted" : "pending";
+      setAttribute(node, "aria-pressed", isSelected(selected, round.index, place));
+      if (node.dataset.state === state) return;
+      node.dataset.state = state;
+      node.disabled = state === "pending";
+      setText(word, judged ? `${MARKS[position.verdict]} ${labels.t(`race.verdict.${position.verdict}`)}` : labels.t(`race.chip.${state}`));
+      setText(note, judged ? labels.t(said.key, said.args) : drafted ? `q ${probability(position.q)}` : "");
+      node.setAttribute("aria-label", labels.t("race.chip.label", { place: place + 1, token: label(position.text), state: word.textContent, note: note.textContent }));
+    },
+  };
+}
+
+function makeFinal(ui, round, final) {
+  const { labels } = ui;
+  const word = `${MARKS[final.source] ?? ""} ${labels.t(`race.source.${final.source}`)}`;
+  const found = round.finalTopP.find((one) => one.id === final.id);
+  const node = h("button", { type: "button", class: "sv-chip sv-final" },
+    h("span", { class: "sv-chip-token" }, label(final.text)),
+    h("span", { class: "sv-chip-word" }, word),
+    h("span", { class: "sv-chip-note" }, found ? `p ${probability(found.prob)}` : ""));
+  node.setAttribute("aria-label", labels.t("race.chip.final_label", { token: label(final.text), state: word }));
+  node.addEventListener("click", () => ui.actions.select(round.index, round.drafted.length));
+  return node;
+}

@@ -1,0 +1,114 @@
+// Rounds and steps in true time on a canvas: draft ▒, verification ▓, sampling ░, and the tokens each one committed.
+
+import { KINDS } from "./core.mjs";
+import { milliseconds } from "./core_text.mjs";
+import { h, setText } from "./dom.mjs";
+
+const TRACK = 28;
+const STACK = 44;
+const GAP = 12;
+const ROOM = { speculative: STACK + TRACK, standard: 10 + TRACK };
+const HEIGHT = ROOM.speculative + GAP + ROOM.standard + 4;
+
+export function makeSwimlanes(ui) {
+  const { labels } = ui;
+  const canvas = h("canvas", { class: "sv-swim", style: `height:${HEIGHT}px`, "aria-hidden": "true" });
+  const node = h("div", { class: "sv-swim-box" }, canvas);
+  const prefills = {};
+  const names = KINDS.map((kind) => {
+    prefills[kind] = h("span", { class: "sv-prefill" });
+    return h("div", { class: "sv-swim-name", style: `height:${ROOM[kind]}px` }, labels.text(h("span", {}), `race.lane.${kind}`), prefills[kind]);
+  });
+  const legend = h("span", { class: "sv-swim-legend" }, ...["draft", "verify", "sample", "step"].map((one) =>
+    labels.text(h("span", { class: `sv-key-block sv-key-${one}` }), `race.swim.${one}`)));
+
+  function redraw(end) {
+    const scale = window.devicePixelRatio || 1;
+    const width = node.clientWidth;
+    if (!width) return;
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(HEIGHT * scale);
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    const ink = inks(canvas);
+    const patterns = { draft: stripes(pen, ink), sample: dots(pen, ink) };
+    const x = (t) => (t / end) * width;
+    drawRounds(pen, ui.model.lanes.speculative, x, ink, patterns, ROOM.speculative - TRACK);
+    drawSteps(pen, ui.model.lanes.standard, x, ink, HEIGHT - 4 - TRACK);
+    for (const kind of KINDS) {
+      const { result } = ui.model.lanes[kind];
+      setText(prefills[kind], result ? labels.t("race.swim.prefill", { time: milliseconds(result.prefill_s) }) : "");
+    }
+  }
+  return { node, names, legend, redraw };
+}
+
+const NAMES = ["draft", "draft-tint", "target", "sample", "sample-tint", "standard", "accepted", "residual", "bonus", "surface"];
+
+function inks(node) {
+  const style = getComputedStyle(node);
+  return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--sv-${name}`).trim()]));
+}
+
+function tile(pen, size, paint) {
+  const small = document.createElement("canvas");
+  small.width = small.height = size;
+  paint(small.getContext("2d"));
+  return pen.createPattern(small, "repeat");
+}
+
+const stripes = (pen, ink) => tile(pen, 6, (small) => {
+  small.fillStyle = ink["draft-tint"];
+  small.fillRect(0, 0, 6, 6);
+  small.strokeStyle = ink.draft;
+  small.lineWidth = 1.6;
+  for (const shift of [-6, 0, 6]) {
+    small.beginPath();
+    small.moveTo(shift - 1, 7);
+    small.lineTo(shift + 7, -1);
+    small.stroke();
+  }
+});
+
+const dots = (pen, ink) => tile(pen, 4, (small) => {
+  small.fillStyle = ink["sample-tint"];
+  small.fillRect(0, 0, 4, 4);
+  small.fillStyle = ink.sample;
+  small.fillRect(1, 1, 2, 2);
+});
+
+function drawRounds(pen, lane, x, ink, patterns, top) {
+  const most = Math.max(1, ...lane.records.slice(0, lane.known).map((round) => round.emitted.length));
+  const cell = Math.min(9, (STACK - 6) / most);
+  for (const round of lane.records.slice(0, lane.known)) {
+    const gap = Math.min(1, (x(round.end) - x(round.start)) * 0.08);
+    const block = (from, to, fill) => {
+      pen.fillStyle = fill;
+      pen.fillRect(x(from), top, Math.max(0.5, x(to) - x(from)), TRACK);
+    };
+    // Stripes need room: a span of a few pixels is filled.
+    block(round.start, round.draftEnd, x(round.draftEnd) - x(round.start) < 8 ? ink.draft : patterns.draft);
+    block(round.draftEnd, round.verifyEnd, ink.target);
+    block(round.verifyEnd, round.end, patterns.sample);
+    pen.fillStyle = ink.surface;
+    for (const moment of round.draftEnds.slice(0, -1)) pen.fillRect(x(moment) - 0.5, top, 1, TRACK);
+    pen.fillRect(x(round.end) - gap, top, gap, TRACK);
+    const wide = Math.min(12, (x(round.end) - x(round.start)) * 0.8);
+    const left = x(round.end) - wide - gap;
+    round.emitted.forEach((token, i) => {
+      pen.fillStyle = ink[token.source === "draft" ? "accepted" : token.source] ?? ink.standard;
+      pen.fillRect(left, top - 4 - (i + 1) * cell, wide, cell - Math.min(1.5, cell * 0.3));
+    });
+  }
+}
+
+function drawSteps(pen, lane, x, ink, top) {
+  pen.globalAlpha = 0.75;
+  for (const step of lane.records.slice(0, lane.known)) {
+    const width = x(step.end) - x(step.start);
+    const gap = Math.min(1.5, width * 0.2);
+    pen.fillStyle = ink.standard;
+    pen.fillRect(x(step.start), top, width - gap, TRACK);
+    pen.fillRect(x(step.end) - gap - Math.min(8, width * 0.7), top - 8, Math.min(8, width * 0.7), 5);
+  }
+}

@@ -1,0 +1,206 @@
+// The race view: takes messages in, keeps the clock, and draws at most once a frame.
+
+import { merge, newModel } from "./core.mjs";
+import { duration, laneAt, stepTime, steppedLane } from "./core_time.mjs";
+import { roundSentence, translator } from "./core_text.mjs";
+import { makeLabels } from "./dom.mjs";
+import { makePage } from "./page.mjs";
+import { handleKey } from "./keys.mjs";
+import { START_SPEED } from "./transport.mjs";
+
+const CHOREOGRAPHY_S = 0.4; // a round shorter than this on screen only changes its states
+const NUMBERS_MS = 500; // figures change at most twice a second
+const STYLES = ["race.css", "rail.css", "time.css", "panel.css", "motion.css"];
+const RUNNING = ["loading", "queued", "running"];
+
+/** Gradio's `js_on_load` calls this once with what it hands to a component. */
+export async function mount({ element, props, watch }) {
+  await Promise.all(STYLES.map(loadStyle));
+  const view = makeView(element.querySelector(".sv-race") ?? element, props.strings);
+  const receive = () => view.receive(props.value);
+  watch("value", receive);
+  watch("lang", () => view.speak(props.lang));
+  receive();
+  return view;
+}
+
+function loadStyle(name) {
+  const href = new URL(name, import.meta.url).href;
+  if (document.querySelector(`link[href="${CSS.escape(href)}"]`)) return null;
+  const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
+  const loaded = new Promise((resolve) => {
+    link.onload = link.onerror = resolve;
+  });
+  document.head.append(link);
+  return loaded;
+}
+
+export function makeView(root, dictionaries) {
+  const model = newModel();
+  const labels = makeLabels();
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const clock = { t: 0, playing: false, live: true, speed: START_SPEED, scrubbing: false };
+  const look = { selected: null, spaces: false, force: true, lang: "en" };
+  const inbox = [];
+  let scheduled = false;
+  let lastFrame = 0;
+  let lastNumbers = 0;
+
+  const go = (t) => Object.assign(clock, { t: Math.max(0, Math.min(t, duration(model))), live: false });
+  const changed = () => {
+    lastNumbers = 0;
+    refresh();
+  };
+  const actions = {
+    toggle() {
+      if (!clock.playing && clock.t >= duration(model)) go(0);
+      Object.assign(clock, { playing: !clock.playing, live: false });
+      changed();
+    },
+    step(direction) {
+      clock.playing = false;
+      go(stepTime(steppedLane(model), clock.t, direction));
+      changed();
+      sayRound();
+    },
+    first: () => (clock.playing = false, go(0), changed()),
+    last: () => (clock.playing = false, go(duration(model)), changed()),
+    scrub: (t) => (Object.assign(clock, { playing: false, scrubbing: true }), go(t), changed()),
+    scrubbed: () => (clock.scrubbing = false, changed()),
+    speed: (value) => (clock.speed = value, changed()),
+    follow: () => (Object.assign(clock, { live: !clock.live, playing: false }), changed()),
+    spaces: () => (look.spaces = !look.spaces, changed()),
+    select(round, place) {
+      const same = look.selected?.round === round && look.selected?.place === place;
+      look.selected = round === null || same ? null : { round, place };
+      if (look.selected) clock.playing = false;
+      if (look.selected && clock.live) go(clock.t);
+      changed();
+    },
+    movePosition(by) {
+      const lane = model.lanes.speculative;
+      let { round, place } = look.selected;
+      place += by;
+      if (place < 0 && round > 0) place = lane.records[--round].drafted.length;
+      else if (place > lane.records[round].drafted.length && round + 1 < lane.known) [round, place] = [round + 1, 0];
+      if (place < 0 || place > lane.records[round].drafted.length || round >= lane.known) return;
+      if (place === lane.records[round].drafted.length && lane.records[round].emitted.at(-1)?.source === "draft") return;
+      look.selected = { round, place };
+      go(lane.ends[round + 1]);
+      changed();
+    },
+    showRecord(kind, record) {
+      clock.playing = false;
+      go(model.lanes[kind].ends[record + 1]);
+      changed();
+    },
+  };
+  const ui = { root, model, labels, actions, refresh };
+  labels.speak(translator(dictionaries, look.lang));
+  const page = makePage(ui);
+  root.replaceChildren(page.node);
+  document.addEventListener("keydown", onKey);
+  calm.addEventListener("change", changed);
+  const observer = new MutationObserver(redrawAll); // Gradio sets the class "dark" on the body
+  observer.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  const resized = new ResizeObserver(changed);
+  resized.observe(root);
+
+  function onKey(event) {
+    if (!root.isConnected) stop();
+    else handleKey(event, root, actions);
+  }
+
+  function stop() {
+    document.removeEventListener("keydown", onKey);
+    calm.removeEventListener("change", changed);
+    observer.disconnect();
+    resized.disconnect();
+  }
+
+  function redrawAll() {
+    look.force = true;
+    changed();
+  }
+
+  function sayRound() {
+    const judged = laneAt(model.lanes.speculative, clock.t).judged;
+    const round = model.lanes.speculative.records[judged - 1];
+    if (!round) return;
+    const { key, args } = roundSentence(round);
+    page.say(labels.t(key, args));
+  }
+
+  function receive(value) {
+    if (value) inbox.push(value);
+    refresh();
+  }
+
+  function speak(lang) {
+    look.lang = lang;
+    labels.speak(translator(dictionaries, lang));
+    redrawAll();
+  }
+
+  function takeMessages() {
+    for (const text of inbox.splice(0)) {
+      const [run, lang] = [model.run, model.lang];
+      merge(model, JSON.parse(text));
+      if (model.lang !== lang) speak(model.lang);
+      if (model.run !== run) begin();
+      if (!RUNNING.includes(model.state)) lastNumbers = 0;
+    }
+  }
+
+  /** A new run: a recorded one plays from its start, a live one is followed. */
+  function begin() {
+    look.selected = null;
+    const recorded = model.state === "recorded";
+    Object.assign(clock, { t: 0, live: !recorded, playing: recorded && !calm.matches, scrubbing: false });
+    if (recorded && calm.matches) clock.t = duration(model);
+  }
+
+  function refresh() {
+    if (scheduled) return;
+    scheduled = true;
+    requestAnimationFrame(draw);
+  }
+
+  function draw(now) {
+    scheduled = false;
+    if (!root.isConnected) return stop();
+    takeMessages();
+    advance(now);
+    const due = now - lastNumbers >= NUMBERS_MS || !clock.playing && !RUNNING.includes(model.state);
+    if (due) lastNumbers = now;
+    page.draw(makeFrame(due));
+    look.force = false;
+    if (clock.playing || RUNNING.includes(model.state) && !due) refresh();
+  }
+
+  function advance(now) {
+    const passed = Math.min(0.1, (now - lastFrame) / 1000);
+    lastFrame = now;
+    const end = duration(model);
+    if (clock.live) clock.t = end;
+    if (!clock.playing) return;
+    clock.t = Math.min(end, clock.t + passed * clock.speed);
+    if (clock.t >= end && !RUNNING.includes(model.state)) {
+      clock.playing = false;
+      lastNumbers = 0;
+    }
+  }
+
+  function makeFrame(numbers) {
+    const { t, live, playing, speed, scrubbing } = clock;
+    const at = (kind) => laneAt(model.lanes[kind], live ? Infinity : t);
+    const frame = { t, live, playing, scrubbing, numbers, ...look, speculative: at("speculative"), standard: at("standard") };
+    const round = model.lanes.speculative.records[frame.speculative.judged] ?? model.lanes.speculative.records.at(-1);
+    const long = round && (round.end - round.start) / speed >= CHOREOGRAPHY_S;
+    const slow = playing ? long : !scrubbing && !live;
+    return { ...frame, running: RUNNING.includes(model.state), rail: !live && (slow || scrubbing), choreograph: Boolean(slow) && !calm.matches };
+  }
+
+  refresh();
+  return { receive, speak, actions, model };
+}
