@@ -12,7 +12,7 @@ import torch
 import specviz
 from specviz import devices
 from specviz.bench.probe import forward_seconds, read_bandwidth
-from specviz.models.fetch import cache_folder
+from specviz.models import store
 from specviz.models.load import Pair
 
 PACKAGES = ("torch", "torch-npu", "transformers", "numpy", "gradio", "plotly", "gguf")
@@ -25,7 +25,7 @@ def machine_report(device: str, threads: int | None) -> dict[str, Any]:
     chosen = devices.pick(device)
     machine = asdict(devices.machine(chosen))
     versions = machine.pop("versions") | {package: _version(package) for package in PACKAGES}
-    folder = cache_folder()
+    folder = store.root()
     return {
         "machine": machine,
         "devices": list(devices.available()),
@@ -57,10 +57,10 @@ def _version(package: str) -> str | None:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Bytes of each entry of a folder, all that is below it included; empty if there is no such folder."""
-    if not folder.is_dir():
-        return {}
-    return {
-        entry.name: sum(file.stat().st_size for file in (entry, *entry.rglob("*")) if file.is_file())
-        for entry in sorted(folder.iterdir())
-    }
+    """Bytes of each thing that the cache holds, e.g. "models/NAME"; empty if there is no cache yet."""
+    entries = [entry for entry in sorted(folder.glob("*/*")) if not entry.name.startswith(".")]
+    return {str(entry.relative_to(folder)): _size(entry) for entry in entries}
+
+
+def _size(entry: Path) -> int:
+    return sum(file.stat().st_size for file in (entry, *entry.rglob("*")) if file.is_file())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 if TYPE_CHECKING:
     from specviz.models.load import Pair
@@ -12,8 +13,14 @@ if TYPE_CHECKING:
 
 def load(target: str | None, draft: str | None, device: str, dtype: str, threads: int | None) -> Pair:
     """The pair that was asked for. Raises UserError."""
-    console = Console(stderr=True, highlight=False)
-    with console.status("Loading PyTorch") as status:
+    with Console(stderr=True).status("Starting PyTorch") as status:
         from specviz.models.load import load_pair
 
-        return load_pair(target, draft, device=device, dtype=dtype, threads=threads, progress=status.update)
+        return load_pair(
+            target,
+            draft,
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            progress=lambda line: status.update(Text(line)),
+        )

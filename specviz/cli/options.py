@@ -31,6 +31,6 @@ TopP = Annotated[float, typer.Option(help="1 keeps all.", rich_help_panel=_DECOD
 Seed = Annotated[int, typer.Option(help="The same seed gives the same run.", rich_help_panel=_DECODING)]
 MaxNewTokens = Annotated[int, typer.Option(help="Tokens to commit at most.", rich_help_panel=_DECODING)]
 Dtype = Annotated[str, typer.Option(help="auto (measured), float32, bfloat16 or float16.", rich_help_panel=_MACHINE)]
-Threads = Annotated[int | None, typer.Option(help="CPU threads.", rich_help_panel=_MACHINE)]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.", rich_help_panel=_MACHINE)]
 Device = Annotated[str, typer.Option(help="auto, npu, cuda, mps or cpu.", rich_help_panel=_MACHINE)]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the record to this file.")]

@@ -44,14 +44,15 @@ def run(
     files.check_writable(json_file)
 
     from specviz.cli.loading import load
-    from specviz.race import Done, Progress, race
+    from specviz.race import Done, Progress, Started, race
 
     console = Console(highlight=False)
     pair = load(target, draft, device, dtype, threads)
-    console.print(transcript.legend(), "")
-    with Console(stderr=True).status("Decoding") as status:
+    with console.status("Decoding") as status:
         for event in race(pair, prompt, settings, baseline=baseline):
             match event:
+                case Started(kind="speculative"):
+                    console.print(transcript.legend(), "")
                 case Progress(record=traces.Round() as round_):
                     console.print(transcript.round_line(round_))
                 case Progress(record=traces.Step(index=index)):

@@ -33,6 +33,7 @@ REFUSALS = {
 PARSE_ERRORS = {
     "no prompt": ["run"],
     "word for a number": ["run", "--prompt", "Hi", "--gamma", "many"],
+    "no threads": ["run", "--prompt", "Hi", "--threads", "0"],
     "unknown option": ["run", "--prompt", "Hi", "--speed", "9"],
     "unknown command": ["fly"],
 }
