@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -20,6 +20,7 @@ from specviz.decoding.recording import Recorder
 from specviz.decoding.speculative import Speculative
 from specviz.decoding.text import StopStrings
 from specviz.errors import UserError
+from specviz.events import Done, Event, Finished, Progress, Started
 from specviz.models.load import Pair
 from specviz.trace import (
     Candidate,
@@ -35,39 +36,6 @@ from specviz.trace import (
     Step,
     Trace,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A run begins (its prefill first). ``prompt_pieces`` are the prompt's tokens as text."""
-
-    kind: RunKind
-    prompt_pieces: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One more round (speculative) or step (standard)."""
-
-    kind: RunKind
-    record: Round | Step
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A run has ended, whatever its ``finish_reason``."""
-
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The last event: the whole record."""
-
-    trace: Trace
-
-
-Event = Started | Progress | Finished | Done
 
 
 def race(

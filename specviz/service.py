@@ -17,8 +17,8 @@ from specviz.settings import MAX_NEW_TOKENS
 from specviz.trace import Machine, Models, RunKind, Settings
 
 if TYPE_CHECKING:
+    from specviz.events import Event
     from specviz.models.load import Pair
-    from specviz.race import Event
 
 LOAD_FAILED = "The models could not be loaded; the server's log says more."
 
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """The pair and its runner. Loading starts at once, in the background; a failed load is tried again by the next run."""
+    """The pair and its runner. Loading starts at once, in the background; the next run tries a failed load again."""
 
     def __init__(self, options: Options, load: Loader | None = None) -> None:
         self.options = options
@@ -105,7 +105,10 @@ class Service:
     def race(
         self, prompt: str, settings: Settings, owner: str, order: tuple[RunKind, ...] = ("speculative", "standard")
     ) -> Ticket[RaceEvent]:
-        """Queue a race; ``order`` names the runs to make, speculative always among them. Raises UserError if the queue is full or the owner has a race already."""
+        """Queue a race; ``order`` names the runs to make, speculative always among them.
+
+        Raises UserError if the queue is full or the owner has a race already.
+        """
 
         def job(should_stop: ShouldStop, deadline: float) -> Iterator[RaceEvent]:
             from specviz.race import make_drafter, race
@@ -173,4 +176,7 @@ def load_models(options: Options, report: Callable[[str], None]) -> Pair:
 
 
 def describe(pair: Pair) -> str:
-    return ""
+    """The status line: device, models, number format and why it was chosen."""
+    machine = pair.machine
+    where = f"{machine.device.upper()}: {machine.name}, {machine.threads} threads"
+    return f"{where} · {pair.name} · {pair.dtype_choice.dtype}: {pair.dtype_choice.reason}"

@@ -75,8 +75,8 @@ def launch(options: Options | None = None, *, host: str | None = None, port: int
         service.close()
 
 
-def serve(service: Service, *, host: str | None = None, port: int | None = None, **more: Any) -> str:
-    """Serve the page of a service; the address, once there is one (with ``prevent_thread_lock``, at once)."""
+def serve(service: Service, *, host: str | None = None, port: int | None = None, **more: Any) -> tuple[gr.Blocks, str]:
+    """Serve the page of a service; returns it and its address (at once, with ``prevent_thread_lock``)."""
     page = build(service).queue(max_size=256)
     _, address, _ = page.launch(
         server_name=host,
@@ -90,7 +90,7 @@ def serve(service: Service, *, host: str | None = None, port: int | None = None,
         max_file_size=MAX_TRACE_BYTES,
         **more,
     )
-    return address
+    return page, address
 
 
 def _status(state: LoadState, words: dict[str, str]) -> str:

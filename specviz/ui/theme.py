@@ -6,7 +6,17 @@ import gradio as gr
 
 # Shades around Okabe and Ito's blue #0072B2, which also stands for the target everywhere on the page.
 BLUE = gr.themes.Color(
-    "#eef6fc", "#d6eaf8", "#add5f0", "#7bbbe5", "#3f9ad2", "#0072b2", "#0067a1", "#00568a", "#004570", "#003557", "#00243d"
+    "#eef6fc",
+    "#d6eaf8",
+    "#add5f0",
+    "#7bbbe5",
+    "#3f9ad2",
+    "#0072b2",
+    "#0067a1",
+    "#00568a",
+    "#004570",
+    "#003557",
+    "#00243d",
 )
 
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from specviz.analysis.autopsy import autopsy
 from specviz.analysis.metrics import as_dict, summarize
-from specviz.race import Done, Event, Finished, Progress
+from specviz.events import Done, Event, Finished, Progress
 from specviz.trace import (
     Candidates,
     Divergence,

@@ -39,9 +39,10 @@ class RaceTab:
         with gr.Row(elem_id="race-layout"):
             with gr.Column(elem_id="race-ask"):
                 ask = ask_controls(words, examples)
-                message = Notice(elem_id="notice")
+                message = Notice(label="notice", elem_id="notice")
             with gr.Column(elem_id="race-watch"):
-                view = RaceView(recorded(load(first), self.lang) if first.exists() else None, elem_id="race-view")
+                shown = recorded(load(first), self.lang) if first.exists() else None
+                view = RaceView(shown, lang=self.lang, label="view", elem_id="race-view")
                 with gr.Row(elem_id="race-files"):
                     export = gr.DownloadButton(
                         words["page.export"], value=first if first.exists() else None, size="sm", elem_id="export"
@@ -129,7 +130,7 @@ class RaceTab:
         except TraceError as refusal:
             Path(path).unlink(missing_ok=True)
             return gr.skip(), notice(str(refusal)), gr.skip()
-        return recorded(trace, self.lang, run=secrets.token_hex(8)), CLEAR, path
+        return recorded(trace, self.lang), CLEAR, path
 
 
 def _visitor(request: gr.Request) -> str:

@@ -127,7 +127,7 @@ def sampling_controls(words: Mapping[str, str], token_limit: int) -> Sampling:
             elem_id="rule",
         )
         stop_strings = gr.Textbox(
-            label=words["page.stop_strings"], info=words["page.stop_strings.info"], lines=1, max_lines=4
+            "", label=words["page.stop_strings"], info=words["page.stop_strings.info"], lines=1, max_lines=4
         )
         min_confidence = gr.Slider(
             0,

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from specviz.race import Done, Progress
+from specviz.events import Done, Progress
 from specviz.runner import Ticket
 from specviz.service import Prepared, Service
 from specviz.trace import Trace

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from specviz.race import Done, Event, Finished, Progress, Started
+from specviz.events import Done, Event, Finished, Progress, Started
 from specviz.settings import make_settings
 from specviz.trace import (
     Candidate,
@@ -95,4 +95,6 @@ def _round(index: int) -> Round:
 
 def _step(index: int) -> Step:
     best = (Candidate(7, " yes", 0.75), Candidate(8, " no", 0.25))
-    return Step(index, 2 + index, Emitted(7, " yes", index, "target"), best, Timing(index * 0.03, (), 0.025, 0.005, 0.0))
+    return Step(
+        index, 2 + index, Emitted(7, " yes", index, "target"), best, Timing(index * 0.03, (), 0.025, 0.005, 0.0)
+    )
