@@ -1,0 +1,27 @@
+"""Keep ``import torch`` working where torch_npu is installed and CANN, the driver stack below it, is not.
+
+torch loads torch_npu while it is imported itself, and fails with it. So the package looks first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+
+LIBRARIES = ("libascendcl.so", "libhccl.so")
+
+
+def prepare() -> str | None:
+    """Block torch_npu if its libraries cannot be loaded; the reason, or None. Call before torch is imported."""
+    if "torch_npu" in sys.modules or importlib.util.find_spec("torch_npu") is None:
+        return None
+    try:
+        for library in LIBRARIES:
+            ctypes.CDLL(library)
+    except OSError as error:
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        sys.modules["torch_npu"] = None  # type: ignore[assignment]
+        return f"torch_npu is installed, but CANN is not: {error}"
+    return None

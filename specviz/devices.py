@@ -1,0 +1,169 @@
+"""The devices torch can compute on: npu → cuda → mps → cpu, and what differs between them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+import specviz
+from specviz.errors import UserError
+from specviz.trace import Machine
+
+KINDS = ("npu", "cuda", "mps", "cpu")
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+VERSIONED = ("torch", "transformers", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class DtypeTiming:
+    """Seconds of a target forward over 1 and over γ+1 new positions, cache warm."""
+
+    step_s: float
+    verify_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DtypeChoice:
+    """The dtype a target runs in and, in a sentence, why. ``timings`` is empty where nothing was measured."""
+
+    dtype: str
+    reason: str
+    timings: Mapping[str, DtypeTiming]
+
+
+def available() -> tuple[str, ...]:
+    """The kinds this process can compute on, best first. The last is always the CPU."""
+    return tuple(kind for kind in KINDS if kind == "cpu" or _is_available(kind))
+
+
+def pick(requested: str = "auto") -> torch.device:
+    """The device for "auto", a kind, or a kind with an index ("cuda:1").
+
+    Raises UserError for one that is unknown or not there.
+    """
+    kinds = available()
+    if requested == "auto":
+        return torch.device(kinds[0])
+    match = re.fullmatch(r"(npu|cuda|mps|cpu)(?::(\d+))?", requested)
+    if match is None:
+        raise UserError(f"The device must be auto or one of {', '.join(KINDS)}; you gave {requested!r}.")
+    kind, index = match[1], int(match[2] or 0)
+    if kind not in kinds:
+        problem = f" {specviz.NPU_PROBLEM}." if kind == "npu" and specviz.NPU_PROBLEM else ""
+        raise UserError(f"There is no {kind} device here; this machine has {', '.join(kinds)}.{problem}")
+    if index >= _count(kind):
+        raise UserError(f"There is no {requested}; this machine counts {_count(kind)} {kind} device(s), from 0.")
+    return torch.device(requested)
+
+
+def name(device: torch.device) -> str:
+    """What a person would call it, e.g. the processor's product name."""
+    if device.type in ("npu", "cuda"):
+        return str(_backend(device).get_device_name(device))
+    return _processor_name()
+
+
+def memory_bytes(device: torch.device) -> int:
+    """All memory of the device; of the machine for cpu and mps, which share it."""
+    if device.type in ("npu", "cuda"):
+        return int(_backend(device).get_device_properties(device).total_memory)
+    if hasattr(os, "sysconf"):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 0
+
+
+def supports(device: torch.device, dtype: str) -> bool:
+    """Whether models can run in this dtype there. Old accelerators (Ascend 310P, Volta) lack bfloat16."""
+    if dtype == "bfloat16" and device.type in ("npu", "cuda"):
+        return bool(_backend(device).is_bf16_supported())
+    return dtype != "float16" or device.type != "cpu"
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all it was given, so that a clock reads true."""
+    if device.type != "cpu":
+        _backend(device).synchronize()
+
+
+def seed(number: int) -> None:
+    """Seed torch on every device."""
+    torch.manual_seed(number)
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start to look for a new peak where the system lets us."""
+    if device.type in ("npu", "cuda"):
+        _backend(device).reset_peak_memory_stats(device)
+    elif device.type == "cpu":
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_bytes(device: torch.device) -> int | None:
+    """Most memory held since the reset: torch's on npu and cuda, the whole process's on the CPU of Linux."""
+    if device.type in ("npu", "cuda"):
+        return int(_backend(device).max_memory_allocated(device))
+    if device.type == "cpu":
+        with contextlib.suppress(OSError):
+            match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+            return int(match[1]) * 1024 if match else None
+    return None
+
+
+def machine(device: torch.device) -> Machine:
+    """The machine for a trace."""
+    versions = {"python": platform.python_version(), "specviz": specviz.__version__}
+    versions |= {package: version(package) for package in VERSIONED}
+    return Machine(
+        device=device.type,
+        name=name(device),
+        memory_bytes=memory_bytes(device),
+        threads=torch.get_num_threads(),
+        versions=versions,
+    )
+
+
+def choose_dtype(timings: Mapping[str, DtypeTiming], gamma: int) -> DtypeChoice:
+    """The dtype whose standard step and verification together are quickest.
+
+    A round waits for one verification, the standard run it is compared with for one step a token; a dtype
+    that helps only one of them would flatter or punish speculation.
+    """
+    total = {dtype: timing.step_s + timing.verify_s for dtype, timing in timings.items()}
+    best, *others = sorted(total, key=total.__getitem__)
+    told = "; ".join(
+        f"{dtype} {timings[dtype].step_s * 1e3:.0f} ms and {timings[dtype].verify_s * 1e3:.0f} ms"
+        for dtype in (best, *others)
+    )
+    return DtypeChoice(best, f"{best} is quickest here for 1 and {gamma + 1} positions: {told}.", dict(timings))
+
+
+def _is_available(kind: str) -> bool:
+    backend = getattr(torch, kind, None)  # torch.npu is there only once torch_npu is
+    return backend is not None and bool(backend.is_available())
+
+
+def _backend(device: torch.device) -> ModuleType:
+    backend: ModuleType = getattr(torch, device.type)
+    return backend
+
+
+def _count(kind: str) -> int:
+    return int(getattr(torch, kind).device_count()) if kind in ("npu", "cuda") else 1
+
+
+def _processor_name() -> str:
+    with contextlib.suppress(OSError):
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if match:
+            return match[1].strip()
+    return platform.processor() or platform.machine()

