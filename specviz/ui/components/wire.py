@@ -121,6 +121,7 @@ class Stream:
         self._seq = 0
         self._records: dict[RunKind, list[Round | Step]] = {"speculative": [], "standard": []}
         self._sent: dict[RunKind, int] = {"speculative": 0, "standard": 0}
+        self._repeat: dict[RunKind, bool] = {"speculative": False, "standard": False}
         self._finished: list[Run] = []
         self._trace: Trace | None = None
 
@@ -165,10 +166,12 @@ class Stream:
     def _window(self) -> Json:
         window: Json = {}
         for kind, records in self._records.items():
-            if len(records) > self._sent[kind]:
+            new = len(records) > self._sent[kind]
+            if new or self._repeat[kind]:  # the last records of a run are sent twice
                 first = max(0, self._sent[kind] - OVERLAP)
                 window[kind] = {"from": first, "items": [_record(record) for record in records[first:]]}
                 self._sent[kind] = len(records)
+            self._repeat[kind] = new
         return window
 
 

@@ -63,17 +63,21 @@ function addToken(lane, token, record, place, eos) {
 
 const candidates = (list) => (list ?? []).map(([id, text, prob]) => ({ id, text, prob }));
 
+/** The first tokens of a glyph have no text in the sequence: then the token's own, from a list of candidates. */
+const nameOf = (id, text, known) => text || known.find((one) => one.id === id)?.text || "";
+
 function decode(item, index) {
   const [start, draftSeconds, verify, sample] = item.t;
   let at = start;
   const draftEnds = draftSeconds.map((seconds) => (at += seconds));
-  const drafted = (item.d ?? []).map(([id, text, glyph, p, q, u, verdict, overlap, topP, topQ, residual]) => ({
-    id, text, glyph, p, q, u, verdict, overlap,
-    topP: candidates(topP), topQ: candidates(topQ), residual: candidates(residual),
-  }));
-  const emitted = item.e.map(([id, text, glyph, source]) => ({ id, text, glyph, source }));
+  const drafted = (item.d ?? []).map(([id, text, glyph, p, q, u, verdict, overlap, topP, topQ, residual]) => {
+    const lists = { topP: candidates(topP), topQ: candidates(topQ), residual: candidates(residual) };
+    return { id, text, glyph, name: nameOf(id, text, [...lists.topQ, ...lists.topP]), p, q, u, verdict, overlap, ...lists };
+  });
+  const finalTopP = candidates(item.f);
+  const emitted = item.e.map(([id, text, glyph, source]) => ({ id, text, glyph, source, name: nameOf(id, text, finalTopP) }));
   return {
-    index, context: item.n, drafted, emitted, finalTopP: candidates(item.f),
+    index, context: item.n, drafted, emitted, finalTopP,
     start, draftEnds, draftEnd: at, verifyEnd: at + verify, end: at + verify + sample,
   };
 }
@@ -102,7 +106,7 @@ export function mirrored(position, limit = 9) {
   };
   for (const one of position.topP) row(one.id, one.text).p = one.prob;
   for (const one of position.topQ) row(one.id, one.text).q = one.prob;
-  Object.assign(row(position.id, position.text), { p: position.p, q: position.q });
+  Object.assign(row(position.id, position.name), { p: position.p, q: position.q });
   const weight = ({ p, q }) => Math.max(p ?? 0, q ?? 0);
   const sorted = [...rows.values()].sort((a, b) => weight(b) - weight(a));
   const kept = sorted.slice(0, limit);

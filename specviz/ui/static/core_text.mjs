@@ -52,7 +52,7 @@ export const visible = (text) => text.replace(/[ \n\r\t]/g, (one) => MARKS[one])
 
 /** A token as a label on one line: white space always visible, never empty. */
 export function label(text) {
-  if (text === "") return "∅";
+  if (text === "") return "◌";
   return text.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍").replace(/^ | $/g, "·");
 }
 
@@ -72,11 +72,11 @@ export function verdictSentence(round, place) {
   const position = round.drafted[place];
   const final = finalToken(round);
   const args = {
-    token: label(position.text),
+    token: label(position.name),
     p: probability(position.p),
     q: probability(position.q),
     ratio: position.q > 0 ? ratio(position.p / position.q) : NONE,
-    picked: final ? label(final.text) : NONE,
+    picked: final ? label(final.name) : NONE,
     first: round.drafted.findIndex((one) => one.verdict === "rejected") + 1,
   };
   if (position.verdict === "untested") return { key: args.first ? "race.why.untested" : "race.why.after_end", args };
@@ -91,7 +91,7 @@ export function roundSentence(round) {
   const { accepted, rejected, untested } = verdicts(round);
   const final = finalToken(round);
   const args = {
-    round: round.index + 1, drafted: round.drafted.length, accepted, rejected, untested, token: final ? label(final.text) : "",
+    round: round.index + 1, drafted: round.drafted.length, accepted, rejected, untested, token: final ? label(final.name) : "",
   };
   return { key: `race.said.${final?.source ?? "end"}`, args };
 }

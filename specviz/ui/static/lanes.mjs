@@ -18,7 +18,7 @@ export function makeLanes(ui) {
 
 function makeLane(ui, kind) {
   const { labels } = ui;
-  const title = labels.text(h("h3", { class: "sv-lane-title" }), `race.lane.${kind}`);
+  const title = labels.text(h("h2", { class: "sv-lane-title" }), `race.lane.${kind}`);
   const speed = h("span", { class: "sv-lane-rate" });
   const clock = h("span", { class: "sv-lane-clock" });
   const bar = h("div", { class: "sv-lane-bar" });

@@ -39,7 +39,8 @@ function makeState({ labels, model, say }) {
   function sentence() {
     const { note, state, meta } = model;
     if (note) return labels.t(note.key, note.args ?? {});
-    return labels.t(`race.state.${state}`, { date: meta?.recorded.slice(0, 10) ?? NONE, machine: meta?.machine ?? NONE });
+    const now = state === "running" && runningKind(model);
+    return labels.t(now ? `race.state.running_${now}` : `race.state.${state}`, { date: meta?.recorded.slice(0, 10) ?? NONE, machine: meta?.machine ?? NONE });
   }
 
   return {
@@ -60,6 +61,11 @@ function makeState({ labels, model, say }) {
     if (node.said !== sentenceNow) say(sentenceNow);
     node.said = sentenceNow;
   }
+}
+
+/** Which of the two runs is being made: the last in order that has records. */
+function runningKind({ lanes, meta }) {
+  return (meta?.order ?? []).findLast((kind) => lanes[kind].known > 0);
 }
 
 function settingsText(labels, { settings, target, draft }) {

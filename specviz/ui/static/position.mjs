@@ -6,7 +6,7 @@ import { h } from "./dom.mjs";
 
 export function makePosition(ui) {
   const { labels, actions } = ui;
-  const heading = h("h3", { tabindex: "-1" });
+  const heading = h("h2", { tabindex: "-1" });
   const close = labels.attribute(h("button", { type: "button", class: "sv-button sv-close" }, "✕"), "aria-label", "race.panel.close");
   close.addEventListener("click", () => actions.select(null));
   const move = (by, name, mark) => {
@@ -64,7 +64,7 @@ export function makePosition(ui) {
     const name = shown === round.finalTopP ? "target" : "residual";
     return [
       h("div", {}, labelled(`race.panel.from_${name}`, bars(shown, final.id, name))),
-      h("div", { class: "sv-evidence" }, h("p", { class: `sv-verdict sv-verdict-${final.source}` }, labels.t(key, { token: label(final.text) }))),
+      h("div", { class: "sv-evidence" }, h("p", { class: `sv-verdict sv-verdict-${final.source}` }, labels.t(key, { token: label(final.name) }))),
     ];
   }
 

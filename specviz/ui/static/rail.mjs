@@ -10,11 +10,12 @@ const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "�
 const ROWS = 2;
 
 export function makeRail(ui) {
-  const title = ui.labels.text(h("h3", {}), "race.rail.title");
+  const title = ui.labels.text(h("h2", {}), "race.rail.title");
   const hint = ui.labels.text(h("span", { class: "sv-muted sv-rail-hint" }), "race.rail.hint");
   const rows = ui.labels.attribute(h("div", { class: "sv-rows" }), "data-empty", "race.rail.none");
   const node = h("section", { class: "sv-rail sv-card" }, h("header", { class: "sv-card-head" }, title, hint), rows);
   const shown = new Map();
+  let selecting = false;
 
   rows.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -23,10 +24,13 @@ export function makeRail(ui) {
     event.preventDefault();
     event.stopPropagation();
     const chips = [...chip.closest(".sv-row").querySelectorAll(".sv-chip:not([disabled])")];
-    chips[chips.indexOf(chip) + step]?.focus();
+    const next = chips[chips.indexOf(chip) + step];
+    next?.focus();
+    if (selecting) next?.click(); // an open panel follows
   });
 
   function draw(frame) {
+    selecting = Boolean(frame.selected);
     const lane = ui.model.lanes.speculative;
     if (frame.force || shown.run !== ui.model.run) {
       rows.replaceChildren();
@@ -119,7 +123,7 @@ function makeChip(ui, round, position, place) {
   const word = h("span", { class: "sv-chip-word" });
   const note = h("span", { class: "sv-chip-note" });
   const node = h("button", { type: "button", class: "sv-chip", style: `--place:${place}` },
-    h("span", { class: "sv-chip-token" }, label(position.text)), word, note);
+    h("span", { class: "sv-chip-token" }, label(position.name)), word, note);
   node.addEventListener("click", () => ui.actions.select(round.index, place));
   const said = chipNote(position);
   return {
@@ -132,7 +136,7 @@ function makeChip(ui, round, position, place) {
       node.disabled = state === "pending";
       setText(word, judged ? `${MARKS[position.verdict]} ${labels.t(`race.verdict.${position.verdict}`)}` : labels.t(`race.chip.${state}`));
       setText(note, judged ? labels.t(said.key, said.args) : drafted ? `q ${probability(position.q)}` : "");
-      node.setAttribute("aria-label", labels.t("race.chip.label", { place: place + 1, token: label(position.text), state: word.textContent, note: note.textContent }));
+      node.setAttribute("aria-label", labels.t("race.chip.label", { place: place + 1, token: label(position.name), state: word.textContent, note: note.textContent }));
     },
   };
 }
@@ -142,10 +146,10 @@ function makeFinal(ui, round, final) {
   const word = `${MARKS[final.source] ?? ""} ${labels.t(`race.source.${final.source}`)}`;
   const found = round.finalTopP.find((one) => one.id === final.id);
   const node = h("button", { type: "button", class: "sv-chip sv-final" },
-    h("span", { class: "sv-chip-token" }, label(final.text)),
+    h("span", { class: "sv-chip-token" }, label(final.name)),
     h("span", { class: "sv-chip-word" }, word),
     h("span", { class: "sv-chip-note" }, found ? `p ${probability(found.prob)}` : ""));
-  node.setAttribute("aria-label", labels.t("race.chip.final_label", { token: label(final.text), state: word }));
+  node.setAttribute("aria-label", labels.t("race.chip.final_label", { token: label(final.name), state: word }));
   node.addEventListener("click", () => ui.actions.select(round.index, round.drafted.length));
   return node;
 }

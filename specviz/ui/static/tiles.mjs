@@ -1,6 +1,6 @@
 // The outcome in one sentence, then the figures behind it. All of them come from `stats`; none is counted here.
 
-import { fixed, percent, times, NONE } from "./core_text.mjs";
+import { fixed, label, percent, times, NONE } from "./core_text.mjs";
 import { h, setAttribute, setText } from "./dom.mjs";
 
 const TILES = {
@@ -59,7 +59,7 @@ export function makeTiles(ui) {
   function divergenceText(divergence, meta) {
     if (!divergence || meta?.settings.temperature > 0) return "";
     if (divergence.same) return labels.t("race.same_text");
-    const quoted = (text) => (text === null ? labels.t("race.end_chip") : text);
+    const quoted = (text) => (text === null ? labels.t("race.end_chip") : label(text));
     return labels.t("race.parting", {
       n: divergence.index + 1, margin: divergence.margin, speculative: quoted(divergence.speculative), standard: quoted(divergence.standard),
     });

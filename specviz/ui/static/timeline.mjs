@@ -18,7 +18,7 @@ export function makeTimeline(ui) {
   const readout = h("p", { class: "sv-readout" });
   const note = labels.text(h("span", { class: "sv-muted" }), "race.time.note");
   const node = h("section", { class: "sv-time sv-card" },
-    h("header", { class: "sv-card-head" }, labels.text(h("h3", {}), "race.time.title"), curves.legend, swimlanes.legend),
+    h("header", { class: "sv-card-head" }, labels.text(h("h2", {}), "race.time.title"), curves.legend, swimlanes.legend),
     h("div", { class: "sv-time-body" }, curves.scale, h("div", { class: "sv-time-names" }, ...swimlanes.names), grid, axis),
     h("footer", { class: "sv-time-foot" }, readout, note));
   const drawn = {};
@@ -71,9 +71,9 @@ export function makeTimeline(ui) {
     draw(frame) {
       const total = duration(ui.model);
       const end = frame.running ? niceCeil(total * 1.05) : total || 1;
-      const redraw = frame.force || drawn.version !== ui.model.version || drawn.end !== end || drawn.width !== grid.clientWidth;
+      const redraw = frame.force || frame.resized || drawn.version !== ui.model.version || drawn.end !== end;
       if (redraw) {
-        Object.assign(drawn, { version: ui.model.version, end, width: grid.clientWidth });
+        Object.assign(drawn, { version: ui.model.version, end });
         drawAxis(end);
         curves.redraw(end);
         swimlanes.redraw(end);

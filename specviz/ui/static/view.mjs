@@ -40,7 +40,7 @@ export function makeView(root, dictionaries) {
   const labels = makeLabels();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const clock = { t: 0, playing: false, live: true, speed: START_SPEED, scrubbing: false };
-  const look = { selected: null, spaces: false, force: true, lang: "en" };
+  const look = { selected: null, spaces: false, force: true, resized: true, lang: "en" };
   const inbox = [];
   let scheduled = false;
   let lastFrame = 0;
@@ -103,7 +103,10 @@ export function makeView(root, dictionaries) {
   calm.addEventListener("change", changed);
   const observer = new MutationObserver(redrawAll); // Gradio sets the class "dark" on the body
   observer.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-  const resized = new ResizeObserver(changed);
+  const resized = new ResizeObserver(() => {
+    look.resized = true;
+    refresh();
+  });
   resized.observe(root);
 
   function onKey(event) {
@@ -174,7 +177,7 @@ export function makeView(root, dictionaries) {
     const due = now - lastNumbers >= NUMBERS_MS || !clock.playing && !RUNNING.includes(model.state);
     if (due) lastNumbers = now;
     page.draw(makeFrame(due));
-    look.force = false;
+    look.force = look.resized = false;
     if (clock.playing || RUNNING.includes(model.state) && !due) refresh();
   }
 
