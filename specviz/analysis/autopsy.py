@@ -3,7 +3,7 @@
 A round takes draft + verification + sampling seconds and yields τ tokens, a standard step takes B seconds and
 yields one, so speedup = τ·B / (draft + verification + sampling) exactly. Each candidate cause is judged by a
 counterfactual: the speedup had that one part been ideal and the rest as measured. The cause that would have
-gained most is named.
+gained most is named, unless the times themselves show that they cannot be trusted.
 
 Sentences live in the page's dictionaries: ``autopsy.outcome.<outcome>`` and ``autopsy.cause.<cause>``, whose
 placeholders are the keys of ``Autopsy.values``.
@@ -20,7 +20,14 @@ from specviz.analysis.speedup import break_even_alpha
 
 Outcome = Literal["faster", "slower", "even", "unknown"]
 Cause = Literal[
-    "acceptance_low", "draft_expensive", "verification_expensive", "overhead", "drafts_rare", "short_run", "no_data"
+    "acceptance_low",
+    "draft_expensive",
+    "verification_expensive",
+    "overhead",
+    "drafts_rare",
+    "disturbed",
+    "short_run",
+    "no_data",
 ]
 
 EVEN_WITHIN = 0.03
@@ -28,6 +35,12 @@ EVEN_WITHIN = 0.03
 
 ENOUGH_TOKENS = 16
 """Below this the clock's noise and the first steps' warm-up decide."""
+
+DISTURBED_MEAN = 1.5
+"""A mean target forward this many times the median tells of pauses that neither run has caused."""
+
+IMPOSSIBLE_OVERHEAD = 0.8
+"""T(γ+1) is never below T(1); measured so far below, the machine was slower during the standard run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +59,7 @@ def autopsy(summary: Summary) -> Autopsy:
     if not (standard and speculative and speculation and summary.speedup):
         return Autopsy("unknown", "no_data", {}, {})
     without = _counterfactuals(standard, speculative, speculation, summary.speedup)
-    cause = _cause(without, standard, speculative, speculation)
+    cause = _cause(without, summary, standard, speculative, speculation)
     return Autopsy(
         outcome=_outcome(summary.speedup),
         cause=cause,
@@ -62,13 +75,24 @@ def _outcome(speedup: float) -> Outcome:
 
 
 def _cause(
-    without: Mapping[Cause, float], standard: Decoding, speculative: Decoding, speculation: Speculation
+    without: Mapping[Cause, float],
+    summary: Summary,
+    standard: Decoding,
+    speculative: Decoding,
+    speculation: Speculation,
 ) -> Cause:
     if min(standard.tokens, speculative.tokens) < ENOUGH_TOKENS:
         return "short_run"
+    if _disturbed(summary, standard, speculative):
+        return "disturbed"
     if not speculation.drafted:
         return "drafts_rare"
     return max(without, key=lambda cause: without[cause])
+
+
+def _disturbed(summary: Summary, *runs: Decoding) -> bool:
+    unsteady = any((run.target_step_s or 0) > DISTURBED_MEAN * (run.target_step_median_s or 0) for run in runs)
+    return unsteady or (summary.verification_overhead or 1) < IMPOSSIBLE_OVERHEAD
 
 
 def _counterfactuals(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from specviz.analysis.speedup import expected_tokens
 from specviz.trace import Position, Round, Run, RunKind, Step
@@ -17,7 +17,11 @@ from specviz.trace import Position, Round, Run, RunKind, Step
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Counts and times common to both kinds of run. Seconds are totals over the whole run."""
+    """Counts and times common to both kinds of run. Seconds are totals over the whole run.
+
+    ``target_step_median_s`` is the exception: the usual time of one target forward. A mean far above it says that
+    something else kept the machine busy.
+    """
 
     tokens: int
     target_forwards: int
@@ -27,6 +31,7 @@ class Decoding:
     verify_s: float
     sample_s: float
     overhead_s: float
+    target_step_median_s: float | None
 
     @property
     def tok_s(self) -> float | None:
@@ -152,6 +157,7 @@ def decoding(runs: Iterable[Run], kind: RunKind) -> Decoding | None:
         verify_s=sum(timing.verify_s for timing in timings),
         sample_s=sum(timing.sample_s for timing in timings),
         overhead_s=sum(timing.overhead_s for timing in timings),
+        target_step_median_s=median(timing.verify_s for timing in timings) if timings else None,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import median
 
 import torch
 
@@ -14,7 +13,7 @@ from specviz.models.base import LanguageModel
 
 BYTES = 256 * 2**20  # far beyond any cache
 CONTEXT = 64
-REPEATS = 7
+REPEATS = 9
 
 
 def read_bandwidth(device: torch.device) -> float:
@@ -28,7 +27,10 @@ def read_bandwidth(device: torch.device) -> float:
 
 @torch.inference_mode()
 def forward_seconds(model: LanguageModel, positions: Sequence[int]) -> dict[int, float]:
-    """T(k): median seconds of a forward over k new positions behind a short cached context, for each k."""
+    """T(k): seconds of a forward over k new positions behind a short cached context, for each k.
+
+    The least of several, in turns: whatever else the machine does can only add.
+    """
     token_ids = torch.zeros(max(*positions, CONTEXT), dtype=torch.int64, device=model.device)
     model.allocate(CONTEXT + max(positions))
     model.forward(token_ids[:CONTEXT], keep=1)
@@ -40,7 +42,7 @@ def forward_seconds(model: LanguageModel, positions: Sequence[int]) -> dict[int,
     for k in positions:
         forward(k)  # kernels and memory pools warm up per shape
     rounds = [{k: _seconds(partial(forward, k), model.device) for k in positions} for _ in range(REPEATS)]
-    return {k: median(times[k] for times in rounds) for k in positions}
+    return {k: min(times[k] for times in rounds) for k in positions}
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:

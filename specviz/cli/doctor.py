@@ -60,8 +60,8 @@ def _tables(report: dict[str, Any]) -> Iterator[Table]:
     )
     yield _table("Versions", [(name, number or "not installed") for name, number in report["versions"].items()])
     yield _table(
-        f"Cache: {cache['folder']}",
-        [(name, _gigabytes(size)) for name, size in cache["bytes"].items()] or [("empty", "")],
+        "Cache",
+        [("folder", cache["folder"]), *((name, _gigabytes(size)) for name, size in cache["bytes"].items())],
     )
     if target := report.get("target"):
         yield _table(f"Target: {target['model']['name']}", list(_target(target, report["bandwidth_bytes_per_s"])))
@@ -71,14 +71,12 @@ def _target(target: dict[str, Any], bandwidth: float) -> Iterator[tuple[str, str
     dtype, seconds, gamma = target["dtype"], target["forward_seconds"], target["gamma"]
     floor = target["weight_bytes"] / bandwidth
     yield "weights", f"{_gigabytes(target['weight_bytes'])}; one read takes {_milliseconds(floor)}"
-    yield "dtype", f"{dtype['dtype']}: {dtype['reason']}"
-    for name, timing in dtype["timings"].items():
-        yield f"{name}, 1 and γ+1 positions", f"{_milliseconds(timing['step_s'])}, {_milliseconds(timing['verify_s'])}"
+    yield "dtype", dtype["reason"]
     for positions, time in seconds.items():
         yield f"T({positions})", f"{_milliseconds(time)}, {time / seconds[1]:.2f} of T(1)"
     most = (gamma + 1) * seconds[1] / seconds[gamma + 1]
     yield f"most that γ = {gamma} can gain", f"{most:.2f}×, if drafts cost nothing and all were accepted"
-    yield "drafter of the page", f"{limits.DEFAULT_DRAFTER}, {limits.DEFAULT_QUANTIZATION}"
+    yield "drafter unless named", f"{limits.DEFAULT_DRAFTER}, {limits.DEFAULT_QUANTIZATION}"
 
 
 def _table(title: str, rows: Iterable[tuple[str, str]]) -> Table:

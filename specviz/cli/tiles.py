@@ -48,8 +48,8 @@ def sentence(summary: Summary) -> Text:
     judged = autopsy(summary)
     words = strings("en")
     text = words[f"autopsy.outcome.{judged.outcome}"] + " " + words[f"autopsy.cause.{judged.cause}"]
-    style = {"faster": "bold green", "slower": "bold red"}.get(judged.outcome, "bold")
-    return Text(text.format(**judged.values), style=style)
+    colour = {"faster": "green", "slower": "red"}.get(judged.outcome, "default")
+    return Text(text.format(**judged.values), style=f"bold {'yellow' if judged.cause == 'disturbed' else colour}")
 
 
 def _comparison(summary: Summary) -> list[tuple[str, str]]:

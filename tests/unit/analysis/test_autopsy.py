@@ -30,6 +30,8 @@ CASES = {
         "drafts_rare",
     ),
     "fast, with drafting the next thing to improve": ([a_round("aaaa")] * 8, "faster", "draft_expensive"),
+    "a pause in one round": ([a_round("aaaa")] * 7 + [a_round("aaaa", verify_s=2.0)], "slower", "disturbed"),
+    "verification below one step": ([a_round("aaaa", verify_s=0.03)] * 8, "faster", "disturbed"),
     "three tokens": ([a_round("aa")], "faster", "short_run"),
 }
 
