@@ -1,0 +1,49 @@
+# make demo   set up, fetch the weights once, open the page on http://localhost:7860
+# make test   the same set-up with the test tools, then all tests
+# make lint   ruff and mypy
+# Another Python: make demo PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CHROMIUM := $(shell command -v chromium)
+NODE := $(shell command -v node)
+
+.PHONY: demo test lint weights tools
+
+demo: weights
+	$(BIN)/python app.py
+
+test: $(VENV)/dev weights tools
+	@status=0; \
+	$(if $(NODE),node --test tests/js || status=1;) \
+	$(BIN)/python -m pytest $(if $(CHROMIUM),,--ignore=tests/browser) || status=1; \
+	exit $$status
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+weights: $(VENV)/run
+	$(BIN)/python -m specviz.models.fetch
+
+# Without a browser or node their tests are left out, and said to be; with CI=true that is a failure.
+tools:
+	@for tool in $(if $(CHROMIUM),,chromium) $(if $(NODE),,node); do \
+		echo "$$tool is not installed, so its tests are left out. On Debian: apt-get install chromium nodejs"; \
+		[ "$$CI" != true ] || exit 1; \
+	done
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "SpecViz needs Python 3.11, 3.12 or 3.13; $(PYTHON) is not. Name one: make demo PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run: requirements.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/dev: requirements-dev.txt $(VENV)/run
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
