@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from specviz.errors import UserError
 from specviz.runner import Limits, Runner, ShouldStop, Ticket
-from specviz.settings import MAX_NEW_TOKENS
+from specviz.settings import DEFAULT_DRAFTER, DEFAULT_QUANTIZATION, MAX_NEW_TOKENS
 from specviz.trace import Machine, Models, RunKind, Settings
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def load_models(options: Options, report: Callable[[str], None]) -> Pair:
     """Load the pair that the operator chose. Raises UserError."""
     from specviz.models.load import load_pair
 
-    return load_pair(
+    pair = load_pair(
         options.target,
         options.draft,
         device=options.device,
@@ -173,10 +174,14 @@ def load_models(options: Options, report: Callable[[str], None]) -> Pair:
         threads=options.threads,
         progress=report,
     )
+    with suppress(UserError):  # whoever asks for this drafter then reads why it cannot be made here
+        report("Preparing the first drafter")
+        pair.draft(DEFAULT_DRAFTER, DEFAULT_QUANTIZATION)
+    return pair
 
 
 def describe(pair: Pair) -> str:
     """The status line: device, models, number format and why it was chosen."""
     machine = pair.machine
     where = f"{machine.device.upper()}: {machine.name}, {machine.threads} threads"
-    return f"{where} · {pair.name} · {pair.dtype_choice.dtype}: {pair.dtype_choice.reason}"
+    return f"{where} · {pair.name} · {pair.dtype_choice.reason}"

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read while gradio is imported
 
@@ -62,21 +61,23 @@ def build(service: Service, lang: str = "en") -> gr.Blocks:
     return page
 
 
-def launch(options: Options | None = None, *, host: str | None = None, port: int | None = None, **more: Any) -> None:
+def launch(options: Options | None = None, *, host: str | None = None, port: int | None = None) -> None:
     """Serve the page until interrupted.
 
     ``host`` and ``port`` left out come from GRADIO_SERVER_NAME and GRADIO_SERVER_PORT, else 127.0.0.1 and the first
-    free port from 7860 on. ``more`` goes to Gradio's launch. Raises UserError for options that cannot be used.
+    free port from 7860 on. Raises UserError for options that cannot be used, OSError for an address that is taken.
     """
     service = Service(options or Options.from_environment())
     try:
-        serve(service, host=host, port=port, **more)
+        page, address = serve(service, host=host, port=port)
+        print(f"SpecViz is at {address} (Ctrl+C ends it)", flush=True)
+        page.block_thread()
     finally:
         service.close()
 
 
-def serve(service: Service, *, host: str | None = None, port: int | None = None, **more: Any) -> tuple[gr.Blocks, str]:
-    """Serve the page of a service; returns it and its address (at once, with ``prevent_thread_lock``)."""
+def serve(service: Service, *, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:
+    """Start serving the page of a service in the background; returns it and its address. Raises OSError."""
     page = build(service).queue(max_size=256)
     _, address, _ = page.launch(
         server_name=host,
@@ -88,7 +89,8 @@ def serve(service: Service, *, host: str | None = None, port: int | None = None,
         run_history=False,
         ssr_mode=False,
         max_file_size=MAX_TRACE_BYTES,
-        **more,
+        prevent_thread_lock=True,
+        quiet=True,
     )
     return page, address
 

@@ -28,7 +28,7 @@ def address(service: Service) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    page, address = serve(service, host="127.0.0.1", port=port, prevent_thread_lock=True, quiet=True)
+    page, address = serve(service, host="127.0.0.1", port=port)
     yield address
     page.close(verbose=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from specviz.events import Done, Progress
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
 
 async def frames(
     ticket: Ticket[RaceEvent], service: Service, words: Mapping[str, str], lang: str
-) -> AsyncIterator[Frame]:
+) -> AsyncGenerator[Frame, None]:
     """Frames until the ticket has ended. Cheap and never blocking: it runs on the server's event loop."""
     screen = _Screen(lang)
     said: Value | None = None
@@ -40,7 +40,7 @@ async def frames(
         ended = ticket.ended  # asked before reading, so that the last words are not missed
         screen.add(ticket.read(screen.seen))
         if screen.trace is None or ended:
-            now = _ending(ticket, service, words) if ended else _waiting(ticket, service, words, screen.racing)
+            now = _ending(ticket, service, words) if ended else _waiting(ticket, service, words, screen)
             yield Frame(screen.message(ENDED.get(ticket.state, "running")), now if now != said else None, screen.trace)
             said = now
         if ended:
@@ -58,6 +58,10 @@ class _Screen:
         self._lang = lang
         self._stream: Stream | None = None
         self._told: tuple[int, State] | None = None
+
+    @property
+    def prepared(self) -> bool:
+        return self._stream is not None
 
     def add(self, events: Iterable[RaceEvent]) -> None:
         for event in events:
@@ -80,10 +84,10 @@ class _Screen:
         return self._stream.message(state)
 
 
-def _waiting(ticket: Ticket[RaceEvent], service: Service, words: Mapping[str, str], racing: bool) -> Value:
+def _waiting(ticket: Ticket[RaceEvent], service: Service, words: Mapping[str, str], screen: _Screen) -> Value:
     if ticket.stopping:
         return notice(words["page.stopping"], "info")
-    if racing:
+    if screen.racing:
         return CLEAR
     if position := ticket.position:
         wait = ticket.estimated_wait_s
@@ -91,7 +95,7 @@ def _waiting(ticket: Ticket[RaceEvent], service: Service, words: Mapping[str, st
         return notice(f"{words['page.queued'].format(position=position)} {about}".strip(), "info")
     if service.state.phase == "loading":
         return notice(words["page.loading"], "info")
-    return notice(words["page.preparing"], "info")
+    return notice(words["page.reading" if screen.prepared else "page.preparing"], "info")
 
 
 def _ending(ticket: Ticket[RaceEvent], service: Service, words: Mapping[str, str]) -> Value:
