@@ -20,7 +20,7 @@ from specviz.settings import DEFAULT_GAMMA
 
 CONTEXT = 64
 WARM_UPS, REPEATS = 1, 7
-BUDGET_S = 2.0  # a busy machine gets fewer repeats, not a longer start
+BUDGET_S = 4.0  # a busy machine gets fewer repeats, not a longer start
 
 
 def load_in_best_dtype(

@@ -70,7 +70,7 @@ class Pair:
             elif kind == "quantized-self":
                 self._drafts[key] = self._quantize(quantization)
             else:
-                raise UserError(f"No model drafts for {kind!r}; drafters with a model: {', '.join(DRAFTERS[:2])}.")
+                raise UserError(f"No model drafts for {kind!r}. The drafters with a model are draft-model and quantized-self.")
         return self._drafts[key]
 
     def draft_module(self, kind: str, quantization: str = "") -> PreTrainedModel:

@@ -74,22 +74,18 @@ def _from_gguf(path: Path, progress: Progress) -> Path:
 
 
 def _from_hub(name: str, progress: Progress) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     progress(f"Looking up {name}", 0.0)
     try:
-        return Path(snapshot_download(name, allow_patterns=WANTED))
+        with store.disk_errors_in_words(Path(constants.HF_HUB_CACHE), "HF_HOME"):
+            return Path(snapshot_download(name, allow_patterns=WANTED))
     except GatedRepoError:
-        raise UserError(
-            f"{name} asks for consent first: accept its licence on the Hub and log in with `hf auth login`."
-        )
+        raise UserError(f"{name} asks for consent: accept its licence on the Hub and run `hf auth login`.") from None
     except RepositoryNotFoundError:
-        raise UserError(f"The Hub has no public model named {name}. Check the spelling, or log in if it is private.")
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
-        with store.disk_errors_in_words(store.root()):
-            if getattr(error, "errno", None):
-                raise
+        raise UserError(f"The Hub has no public model {name}. Check the name, or log in if it is private.") from None
+    except (HfHubHTTPError, OSError) as error:  # with no network the Hub's library ends in one of these
         raise UserError(
             f"{name} is not on this machine and the Hub cannot be reached. Connect to the network, "
             "or name a local folder or .gguf file instead."

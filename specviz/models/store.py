@@ -19,6 +19,9 @@ from specviz.errors import UserError
 Progress = Callable[[str, float], None]
 
 
+CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+
+
 def silent(what: str, fraction: float) -> None:
     """Progress that nobody watches."""
 
@@ -68,16 +71,16 @@ def require_space(folder: Path, needed_bytes: int) -> None:
 
 
 @contextmanager
-def disk_errors_in_words(folder: Path) -> Iterator[None]:
-    """Turn a full or closed disk into a UserError; other errors pass."""
+def disk_errors_in_words(folder: Path, variable: str = "SPECVIZ_CACHE") -> Iterator[None]:
+    """Turn a full or closed disk into a UserError; other errors pass. ``variable`` moves ``folder`` elsewhere."""
     try:
         yield
     except Exception as error:
         # Some libraries wrap the system's error and keep only its text.
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error):
             problem = f"The disk of {folder} is full; nothing was kept."
-        elif isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        elif isinstance(error, OSError) and error.errno in CLOSED:
             problem = f"{folder} cannot be written."
         else:
             raise
-        raise UserError(f"{problem} Make room, or set SPECVIZ_CACHE to another folder.") from error
+        raise UserError(f"{problem} Make room, or set {variable} to another folder.") from error
