@@ -70,7 +70,7 @@ class Pair:
             elif kind == "quantized-self":
                 self._drafts[key] = self._quantize(quantization)
             else:
-                raise UserError(f"No model drafts for {kind!r}. The drafters with a model are draft-model and quantized-self.")
+                raise UserError(f"No model drafts for {kind!r}; the drafters with one are draft-model and quantized-self.")
         return self._drafts[key]
 
     def draft_module(self, kind: str, quantization: str = "") -> PreTrainedModel:
@@ -149,8 +149,8 @@ def load_pair(
     name = sources.title(source)
     folder = sources.find(source, report)
     report(f"Loading {name}", 0.0)
-    tokenizer = load_tokenizer(folder)
     module, choice = load_in_best_dtype(folder, place, dtype, report)
+    tokenizer = load_tokenizer(folder)
     return Pair(
         name=name,
         target=wrap(module),
