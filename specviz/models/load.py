@@ -19,6 +19,7 @@ from specviz.models.dtype import load_in_best_dtype
 from specviz.models.modules import describe, eos_token_ids, has_tokenizer, load_module, load_tokenizer
 from specviz.models.quantization import SCHEMES, quantized_copy
 from specviz.models.registry import DEFAULT, PAIRS, WheelModel
+from specviz.models.token_texts import token_texts
 from specviz.models.wrap import wrap
 from specviz.trace import Machine, ModelInfo
 
@@ -56,7 +57,7 @@ class Pair:
     @cached_property
     def texts(self) -> list[str]:
         """What each of the target's token ids reads as on its own."""
-        return vocabulary.token_texts(self.tokenizer, self.target.vocab_size)
+        return token_texts(self.tokenizer, self.target.vocab_size)
 
     def draft(self, kind: str, quantization: str = "") -> Draft:
         """The model behind the drafter "draft-model" or "quantized-self".
@@ -70,7 +71,7 @@ class Pair:
             elif kind == "quantized-self":
                 self._drafts[key] = self._quantize(quantization)
             else:
-                raise UserError(f"No model drafts for {kind!r}; the drafters with one are draft-model and quantized-self.")
+                raise UserError(f"No model drafts for {kind!r}; one does for draft-model and quantized-self.")
         return self._drafts[key]
 
     def draft_module(self, kind: str, quantization: str = "") -> PreTrainedModel:

@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[3]
 
 def files_below(folder: Path) -> list[str]:
     """All that is there but the locks, which are empty and stay."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix != ".lock" or path.is_dir())
+    return sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix != ".lock" or path.is_dir()
+    )
 
 
 def make_folder(part: Path) -> None:
