@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 import torch
@@ -92,9 +92,7 @@ def make_drafter(pair: Pair, settings: Settings) -> tuple[Drafter, ModelInfo | N
         return PromptLookup(pair.target.vocab_size, pair.target.device), None
     draft = pair.draft(settings.drafter, settings.quantization)
     sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
-    drafter = DraftModel(
-        draft.model, sampling, pair.target.vocab_size, draft.shared_vocab, settings.min_confidence
-    )
+    drafter = DraftModel(draft.model, sampling, pair.target.vocab_size, draft.shared_vocab, settings.min_confidence)
     return drafter, draft.info
 
 
@@ -105,11 +103,11 @@ def _run(
     prompt_ids: list[int],
     settings: Settings,
     poll: Callable[[], FinishReason | None],
-) -> Iterator[Event]:
+) -> Generator[Event, None, Run]:
     limit = min(pair.target.context_limit, drafter.context_limit)
     if len(prompt_ids) >= limit:
         raise UserError(
-            f"The prompt has {len(prompt_ids)} tokens; the models hold {limit}, and the answer needs room too. Shorten it."
+            f"The prompt has {len(prompt_ids):,} tokens and the models hold {limit:,}, answer included. Shorten it."
         )
     ending = Ending(
         frozenset(pair.eos_token_ids), StopStrings(settings.stop), settings.max_new_tokens, limit - len(prompt_ids)

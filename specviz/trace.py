@@ -14,15 +14,13 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 MAX_TRACE_BYTES = 64 * 1024 * 1024
 
 Verdict = Literal["accepted", "rejected", "untested"]
 Source = Literal["draft", "residual", "bonus", "target"]
 RunKind = Literal["speculative", "standard"]
-FinishReason = Literal[
-    "end_of_text", "max_tokens", "stop_string", "context_limit", "deadline", "cancelled"
-]
+FinishReason = Literal["end_of_text", "max_tokens", "stop_string", "context_limit", "deadline", "cancelled"]
 
 # Bounds for files from strangers: no honest run comes near them.
 TokenId = Annotated[int, Field(ge=0, lt=2**24)]
@@ -248,10 +246,24 @@ class Trace:
         return next((run for run in self.runs if run.kind == kind), None)
 
 
-for _record in (Candidate, Position, Emitted, Timing, Round, Step, Run, Settings, ModelInfo, Models, Machine,
-                Prompt, Divergence, Trace):
+for _record in (
+    Candidate,
+    Position,
+    Emitted,
+    Timing,
+    Round,
+    Step,
+    Run,
+    Settings,
+    ModelInfo,
+    Models,
+    Machine,
+    Prompt,
+    Divergence,
+    Trace,
+):
     # Read by pydantic when it validates a file; strange keys are refused, not dropped.
-    _record.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    _record.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[union-attr]
 
 _ADAPTER: TypeAdapter[Trace] = TypeAdapter(Trace)
 

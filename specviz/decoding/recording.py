@@ -19,7 +19,7 @@ class Recorder:
     """Makes Rounds and Steps of one run, and knows the text of every token."""
 
     def __init__(self, tokenizer: Any, texts: list[str], prompt_ids: list[int]) -> None:
-        """``texts``: what each token id reads as on its own (text.token_texts)."""
+        """``texts``: what each token id reads as on its own (models/token_texts.py)."""
         self.detokenizer = Detokenizer(tokenizer, prompt_ids)
         self._texts = texts
         self._started = 0.0
@@ -77,20 +77,22 @@ class Recorder:
                 )
             )
         final: Source = "residual" if rejected_at is not None else "bonus" if k else "target"
-        sources: list[Source] = ["draft"] * kept + [final]
+        drafts: list[Source] = ["draft"] * kept
         return Round(
             index=index,
             context_length=context_length,
             drafted=tuple(positions),
             emitted=tuple(
                 Emitted(token, text, glyph, source)
-                for token, (text, glyph), source in zip(committed, texts, sources, strict=False)
+                for token, (text, glyph), source in zip(committed, texts, [*drafts, final], strict=False)
             ),
             final_top_p=() if cut else top_p[n_accepted],
             timing=self._timing(start_s, spans),
         )
 
-    def step(self, *, index: int, context_length: int, token: int, p: Tensor, start_s: float, spans: list[float]) -> Step:
+    def step(
+        self, *, index: int, context_length: int, token: int, p: Tensor, start_s: float, spans: list[float]
+    ) -> Step:
         """``p`` [1, V]; ``spans``: forward, sampling."""
         ((text, glyph),) = self._push([token])
         return Step(

@@ -18,6 +18,7 @@ from specviz.errors import UserError
 from specviz.models.base import LanguageModel
 from specviz.trace import Round
 
+
 class Speculative(Loop):
     """Speculative decoding of one prompt: ``rounds`` yields a record a round."""
 

@@ -46,9 +46,7 @@ class Detokenizer:
             self._window, self._read, self._glyph = state
 
     def _decode(self, token_ids: list[int]) -> str:
-        text: str = self._tokenizer.decode(
-            token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
 
 

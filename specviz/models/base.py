@@ -11,14 +11,18 @@ from torch import Tensor
 class LanguageModel(Protocol):
     """A causal LM with its own preallocated key/value cache, batch size 1.
 
-    ``length`` counts the cached tokens. One run at a time uses an instance; ``allocate`` starts a run.
+    One run at a time uses an instance; ``allocate`` starts a run.
     """
 
     vocab_size: int
     context_limit: int
     device: torch.device
     dtype: torch.dtype
-    length: int
+
+    @property
+    def length(self) -> int:
+        """How many tokens are cached."""
+        ...
 
     def allocate(self, capacity: int) -> None:
         """Empty the cache and make room for ``capacity`` tokens."""

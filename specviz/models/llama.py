@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -134,7 +135,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat((second, first), -1) * sin
 
 
-def _layer(module: torch.nn.Module) -> Layer:
+def _layer(module: Any) -> Layer:
     attention, mlp = module.self_attn, module.mlp
     return Layer(
         input_norm=module.input_layernorm.weight,

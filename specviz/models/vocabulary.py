@@ -21,15 +21,6 @@ def tokens_by_id(tokenizer: Any) -> list[str | None]:
     return tokens
 
 
-def token_texts(tokenizer: Any, vocab_size: int) -> list[str]:
-    """What each of ``vocab_size`` ids reads as on its own; "" for padding that no token uses."""
-    used = min(vocab_size, len(tokens_by_id(tokenizer)))
-    texts: list[str] = tokenizer.batch_decode(
-        [[index] for index in range(used)], skip_special_tokens=False, clean_up_tokenization_spaces=False
-    )
-    return texts + [""] * (vocab_size - used)
-
-
 def fingerprint(tokenizer: Any) -> str:
     """One hash of the whole map from ids to tokens."""
     digest = hashlib.sha256()

@@ -21,7 +21,19 @@ FLOORS = [
     {"ui"},
     {"cli", "__main__"},
 ]
-WITHOUT_GRADIO = {"trace", "errors", "devices", "settings", "models", "attention", "analysis", "decoding", "race", "runner", "bench"}
+WITHOUT_GRADIO = {
+    "trace",
+    "errors",
+    "devices",
+    "settings",
+    "models",
+    "attention",
+    "analysis",
+    "decoding",
+    "race",
+    "runner",
+    "bench",
+}
 
 
 def room(path: Path) -> str:

@@ -21,7 +21,10 @@ class Draft(NamedTuple):
 class Drafter(Protocol):
     """Proposes up to γ tokens a round. Keeps its own cache in step with what was committed."""
 
-    context_limit: int
+    @property
+    def context_limit(self) -> int:
+        """The most tokens it can read."""
+        ...
 
     def start(self, prompt_ids: list[int], capacity: int) -> None:
         """Begin a run: everything up to the last prompt token is read now, as part of the prefill."""

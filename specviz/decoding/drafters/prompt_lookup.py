@@ -20,13 +20,15 @@ class PromptLookup:
     continued. An index from n-gram to position makes that O(1) a token.
     """
 
-    context_limit = 2**31
-
     def __init__(self, target_vocab: int, device: torch.device) -> None:
         self.target_vocab = target_vocab
         self.device = device
         self._text: list[int] = []
         self._after: dict[tuple[int, ...], int] = {}
+
+    @property
+    def context_limit(self) -> int:
+        return 2**31  # it reads text, not a cache
 
     def start(self, prompt_ids: list[int], capacity: int) -> None:
         self._text, self._after = [], {}

@@ -86,7 +86,7 @@ def test_uniforms_depend_on_seed_and_stream_alone_and_never_repeat() -> None:
     assert torch.equal(table, uniforms(7, 500, 9))
     assert not torch.equal(table, uniforms(8, 500, 9))
     assert not torch.equal(uniforms(7, 500, 9, stream=1), table)
-    assert 0 <= table.min() and table.max() < 1
+    assert table.min() >= 0 and table.max() < 1
     assert len(table.unique()) > 0.99 * table.numel()
     assert table.mean() == pytest.approx(0.5, abs=0.02)
     uniforms(2**63 - 1, 1, 1)

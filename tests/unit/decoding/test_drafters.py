@@ -19,7 +19,7 @@ def nothing() -> None:
 
 
 def test_reported_q_is_the_distribution_of_the_drawn_tokens() -> None:
-    """χ² of drawn first tokens against the reported row, with top-k on (q raw against processed is FACTS' first trap)."""
+    """χ² of drawn first tokens against the reported row, with top-k on."""
     sampling = Sampling(0.7, top_k=5)
     drafter = DraftModel(LlamaModel(tiny_llama(16)), sampling, 16, 16)
     drafter.start([1, 2, 3], 64)

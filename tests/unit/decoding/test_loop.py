@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -34,7 +35,9 @@ def draft_model(sampling: Sampling, seed: int = 0) -> DraftModel:
     return DraftModel(LlamaModel(tiny_llama(VOCAB, seed=seed)), sampling, VOCAB, VOCAB)
 
 
-def standard_steps(target: LlamaModel | TransformersModel, tokenizer: PreTrainedTokenizerFast, count: int) -> list[Step]:
+def standard_steps(
+    target: LlamaModel | TransformersModel, tokenizer: PreTrainedTokenizerFast, count: int
+) -> list[Step]:
     ending = Ending(frozenset(), StopStrings(()), count, 1000)
     texts = [str(token) for token in range(VOCAB)]
     return list(Autoregressive(target, Sampling(0), 0, ending, Recorder(tokenizer, texts, PROMPT)).steps(PROMPT))
@@ -186,7 +189,7 @@ def test_spans_and_overhead_fill_the_run_and_a_slow_reader_costs_nothing(tokeniz
     wall = time.perf_counter() - began - loop.prefill_s
     accounted = sum(round_.timing.duration_s + round_.timing.overhead_s for round_ in rounds)
     assert accounted == pytest.approx(wall, rel=0.25)
-    for before, after in zip(rounds, rounds[1:], strict=False):
+    for before, after in itertools.pairwise(rounds):
         assert after.timing.start_s == pytest.approx(before.timing.end_s)
         assert len(after.timing.draft_s) == len(after.drafted)
 

@@ -23,7 +23,9 @@ PROMPT = list(b"one two one two one")
 
 def record(rounds: list[records.Round], sampling: Sampling) -> records.Trace:
     info = records.ModelInfo("tiny", "float32", 1, VOCAB, ())
-    settings = records.Settings("draft-model", 4, sampling.temperature, sampling.top_k, sampling.top_p, 0, 30, "rejection-sampling")
+    settings = records.Settings(
+        "draft-model", 4, sampling.temperature, sampling.top_k, sampling.top_p, 0, 30, "rejection-sampling"
+    )
     run = records.Run("speculative", tuple(rounds), (), "max_tokens", 0.0, "")
     machine = records.Machine("cpu", "test", 1, 1, {})
     return records.Trace(settings, records.Models(info, info), machine, records.Prompt("", tuple(PROMPT)), (run,), "")

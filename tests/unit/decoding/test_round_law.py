@@ -38,7 +38,9 @@ def pieces(breaks: Tensor) -> list[tuple[float, float]]:
     return [((a + b) / 2, b - a) for a, b in itertools.pairwise(edges) if b - a > 1e-12]
 
 
-def round_law(p: Table, q: Table | None, copied: tuple[int, ...], vocab: int, gamma: int) -> dict[tuple[int, ...], float]:
+def round_law(
+    p: Table, q: Table | None, copied: tuple[int, ...], vocab: int, gamma: int
+) -> dict[tuple[int, ...], float]:
     """Probability of each sequence a round can emit. ``q=None``: the draft is ``copied``, with certainty."""
     law: dict[tuple[int, ...], float] = {}
     for drafted in itertools.product(range(vocab), repeat=gamma) if q else [copied]:
