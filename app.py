@@ -1,6 +1,13 @@
 """The web app: the file that Hugging Face Spaces runs."""
 
+import sys
+
+from specviz.errors import UserError
 from specviz.ui.app import launch
 
 if __name__ == "__main__":
-    launch()
+    try:
+        launch()
+    except (UserError, OSError) as refusal:
+        print(refusal, file=sys.stderr)
+        sys.exit(2)

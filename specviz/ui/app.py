@@ -35,7 +35,7 @@ def build(service: Service, lang: str = "en") -> gr.Blocks:
     ) as page:
         header = Header(words, elem_id="header")
         with gr.Tabs(), gr.Tab(words["page.tab.race"], id="race"):
-            RaceTab(service, words, lang).build(
+            raced = RaceTab(service, words, lang).build(
                 example_prompts(ASSETS / "prompts.jsonl"), ASSETS / "traces" / "default.json"
             )
 
@@ -51,13 +51,15 @@ def build(service: Service, lang: str = "en") -> gr.Blocks:
                 said = state
                 await asyncio.sleep(0.5)
 
-        page.load(
-            follow_loading,
-            outputs=header,
-            api_visibility="private",
-            show_progress="hidden",
-            concurrency_limit=None,
-        )
+        # After a race too: it tries again what could not be loaded at the start.
+        for trigger in (page.load, raced.then):
+            trigger(
+                follow_loading,
+                outputs=header,
+                api_visibility="private",
+                show_progress="hidden",
+                concurrency_limit=None,
+            )
     return page
 
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 
 from specviz.errors import UserError
 from specviz.service import Service
@@ -33,8 +34,11 @@ class RaceTab:
     def __init__(self, service: Service, words: Mapping[str, str], lang: str) -> None:
         self.service, self.words, self.lang = service, words, lang
 
-    def build(self, examples: list[Example], first: Path) -> None:
-        """Put the tab into the surrounding Blocks. ``first`` is the recorded race shown at the start, if it exists."""
+    def build(self, examples: list[Example], first: Path) -> Dependency:
+        """Put the tab into the surrounding Blocks; returns the event after which a race has ended.
+
+        ``first`` is the recorded race shown at the start, if it exists.
+        """
         words = self.words
         with gr.Row(elem_id="race-layout"):
             with gr.Column(elem_id="race-ask"):
@@ -52,8 +56,10 @@ class RaceTab:
                 sampling = sampling_controls(words, self.service.options.token_limit)
 
         buttons = [ask.run, ask.stop]
-        ask.run.click(lambda: _buttons(running=True), outputs=buttons, queue=False, **PRIVATE)
-        racing = ask.run.click(
+        asked = [ask.run.click, ask.prompt.submit]
+        gr.on(asked, lambda: _buttons(running=True), outputs=buttons, queue=False, **PRIVATE)
+        racing = gr.on(
+            asked,
             self.race,
             inputs=[ask.prompt, *sampling],
             outputs=[view, message, export],
@@ -63,9 +69,10 @@ class RaceTab:
             show_progress="hidden",
             preprocess=False,  # make_settings checks everything, for the page and for callers of the API alike
         )
-        racing.then(lambda: _buttons(running=False), outputs=buttons, queue=False, **PRIVATE)
+        ended = racing.then(lambda: _buttons(running=False), outputs=buttons, queue=False, **PRIVATE)
         ask.stop.click(self.stop, queue=False, **PRIVATE)
         upload.upload(self.show_file, upload, [view, message, export], trigger_mode="once", **PRIVATE)
+        return ended
 
     async def race(
         self,

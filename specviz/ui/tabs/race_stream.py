@@ -41,7 +41,9 @@ async def frames(
         screen.add(ticket.read(screen.seen))
         if screen.trace is None or ended:
             now = _ending(ticket, service, words) if ended else _waiting(ticket, service, words, screen)
-            yield Frame(screen.message(ENDED.get(ticket.state, "running")), now if now != said else None, screen.trace)
+            # A long trace takes a while to write down; the other visitors' pages must not wait for it.
+            view = await asyncio.to_thread(screen.message, ENDED.get(ticket.state, "running"))
+            yield Frame(view, now if now != said else None, screen.trace)
             said = now
         if ended:
             return
