@@ -34,7 +34,7 @@ class Autoregressive(Loop):
 
     @torch.inference_mode()
     def steps(self, prompt_ids: list[int]) -> Iterator[Step]:
-        """Decode until the ending says so. The prompt [≥ 1 token] is read but for its last token, which opens step 0."""
+        """Decode until the ending says so. ``prompt_ids`` [≥ 1] are read but for the last, which opens step 0."""
         target, clock = self.target, self.clock
         u = uniforms(self.seed, self.ending.remaining, 1, stream=1).to(target.device)
         context_length, last, index = len(prompt_ids), prompt_ids[-1], 0

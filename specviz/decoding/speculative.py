@@ -41,7 +41,7 @@ class Speculative(Loop):
 
     @torch.inference_mode()
     def rounds(self, prompt_ids: list[int]) -> Iterator[Round]:
-        """Decode until the ending says so. The prompt [≥ 1 token] is read but for its last token, which opens round 0."""
+        """Decode until the ending says so. ``prompt_ids`` [≥ 1] are read but for the last, which opens round 0."""
         target, clock = self.target, self.clock
         table = uniforms(self.seed, self.ending.remaining, 2 * self.gamma + 1)
         on_device = table.to(target.device)

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "specviz"
 # From the ground up; a module may import its own room and those below it.
 FLOORS = [
-    {"trace", "errors", "ascend"},
+    {"trace", "errors", "ascend", "events"},
     {"devices", "settings"},
     {"models", "attention", "analysis"},
     {"decoding"},

@@ -12,6 +12,7 @@ from typer.testing import Result
 
 from specviz import trace as traces
 from specviz.analysis.metrics import summarize
+from specviz.bench.measurement import Measurement
 
 Command = Callable[..., Result]
 
@@ -93,6 +94,29 @@ def test_bench_measures_every_engine_on_every_prompt(
     for row in theirs:
         assert row["tokens"] == 12 - (row["gamma"] + 1)
     assert {row["gamma"]: row["tau"] for row in theirs} == {2: 3.0, 3: 4.0}
+
+
+def test_an_interrupted_bench_reports_what_it_has(
+    command: Command, machine: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from specviz.bench import plan
+
+    runs = iter(range(6))
+
+    def standard(*arguments: object) -> Measurement:
+        if next(runs) == 5:
+            raise KeyboardInterrupt
+        return Measurement(tokens=4, decode_s=0.1, prefill_s=0.1)
+
+    monkeypatch.setitem(plan.ENGINES, "standard", standard)
+    file = tmp_path / "bench.json"
+    options = ("--drafter", "prompt-lookup", "--max-new-tokens", 4, "--repeat", 1)
+    result = command("bench", *machine, *options, "--json", file)
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert result.exit_code == 130
+    assert report["complete"] is False
+    assert len(report["rows"]) == 8
+    assert report["ratios"]["speculative_over_standard"] > 0
 
 
 def test_doctor_reports_the_machine_and_the_target(
