@@ -9,8 +9,9 @@ from specviz.bench.measurement import Measurement, from_run
 from specviz.bench.peers import hf_assisted, hf_generate
 from specviz.bench.prompts import BenchPrompt
 from specviz.bench.report import HF_ASSISTED, HF_GENERATE, SPECULATIVE, STANDARD, Sample, Variant
+from specviz.events import Event, Finished
 from specviz.models.load import Pair
-from specviz.race import Event, Finished, race
+from specviz.race import race
 from specviz.trace import Settings
 
 WARM_UP_TOKENS = 16

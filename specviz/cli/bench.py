@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,12 +68,17 @@ def bench(
     pair = load(target, draft, device, dtype, threads)
     chosen = variants(gammas, chosen_peers)
     total = len(chosen) * len(questions) * repeat
-    samples = measure(pair, questions, per_gamma[0], chosen, repeat)
-    result = report(list(_tracked(samples, total)))
+    samples: list[Sample] = []
+    with suppress(KeyboardInterrupt):  # what was measured until then is still worth a report
+        samples.extend(_tracked(measure(pair, questions, per_gamma[0], chosen, repeat), total))
+    complete, result = len(samples) == total, report(samples)
 
     Console(highlight=False).print(_engines(result), _ratios(result))
     if json_file:
-        files.write(json_file, json.dumps(_document(pair, per_gamma[0], repeat, result), indent=1, allow_nan=False))
+        document = _document(pair, per_gamma[0], repeat, result) | {"complete": complete}
+        files.write(json_file, json.dumps(document, indent=1, allow_nan=False))
+    if not complete:
+        raise typer.Exit(130)
 
 
 def _gammas(text: str) -> list[int]:

@@ -11,6 +11,7 @@ from specviz import settings as limits
 from specviz import trace as traces
 from specviz.cli import files, options, transcript
 from specviz.cli.show import report
+from specviz.events import Done, Progress, Started
 
 
 def run(
@@ -44,7 +45,7 @@ def run(
     files.check_writable(json_file)
 
     from specviz.cli.loading import load
-    from specviz.race import Done, Progress, Started, race
+    from specviz.race import race
 
     console = Console(highlight=False)
     pair = load(target, draft, device, dtype, threads)
