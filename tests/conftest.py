@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -44,6 +46,17 @@ def byte_tokenizer(extra: int = 0) -> PreTrainedTokenizerFast:
     if extra:
         fast.add_special_tokens({"additional_special_tokens": [f"<extra{i}>" for i in range(extra)]})
     return fast
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a few thousand random weights that reads and writes bytes, as a Hugging Face folder."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_llama(vocab_size=256).save_pretrained(folder)
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
