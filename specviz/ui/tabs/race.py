@@ -17,7 +17,7 @@ from specviz.errors import UserError
 from specviz.service import Service
 from specviz.settings import check_prompt, make_settings
 from specviz.trace import RunKind, Trace, TraceError, load, save
-from specviz.ui.components.notice import CLEAR, Notice, notice
+from specviz.ui.components.notice import CLEAR, notice
 from specviz.ui.components.race_view import RaceView
 from specviz.ui.components.wire import recorded
 from specviz.ui.examples import Example
@@ -43,7 +43,6 @@ class RaceTab:
         with gr.Row(elem_id="race-layout"):
             with gr.Column(elem_id="race-ask"):
                 ask = ask_controls(words, examples)
-                message = Notice(label="notice", elem_id="notice")
             with gr.Column(elem_id="race-watch"):
                 shown = recorded(load(first), self.lang) if first.exists() else None
                 view = RaceView(shown, lang=self.lang, label="view", elem_id="race-view")
@@ -62,7 +61,7 @@ class RaceTab:
             asked,
             self.race,
             inputs=[ask.prompt, *sampling],
-            outputs=[view, message, export],
+            outputs=[view, ask.notice, export],
             api_name="race",
             trigger_mode="once",
             concurrency_limit=None,  # the runner queues, and it knows positions and waiting times
@@ -71,7 +70,7 @@ class RaceTab:
         )
         ended = racing.then(lambda: _buttons(running=False), outputs=buttons, queue=False, **PRIVATE)
         ask.stop.click(self.stop, queue=False, **PRIVATE)
-        upload.upload(self.show_file, upload, [view, message, export], trigger_mode="once", **PRIVATE)
+        upload.upload(self.show_file, upload, [view, ask.notice, export], trigger_mode="once", **PRIVATE)
         return ended
 
     async def race(

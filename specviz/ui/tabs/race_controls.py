@@ -9,6 +9,7 @@ import gradio as gr
 
 from specviz import settings as allowed
 from specviz.trace import RunKind
+from specviz.ui.components.notice import Notice
 from specviz.ui.examples import Example
 
 DRAFTER_CHOICES = (
@@ -27,11 +28,12 @@ DEFAULT_CHOICE = f"{allowed.DEFAULT_DRAFTER}:{allowed.DEFAULT_QUANTIZATION}"
 
 
 class Ask(NamedTuple):
-    """The upper group: the prompt and the two buttons."""
+    """The upper group: the prompt, the two buttons, and the line that answers them."""
 
     prompt: gr.Textbox
     run: gr.Button
     stop: gr.Button
+    notice: Notice
 
 
 class Sampling(NamedTuple):
@@ -61,6 +63,7 @@ def ask_controls(words: Mapping[str, str], examples: list[Example]) -> Ask:
     with gr.Row(elem_id="run-row"):
         run = gr.Button(words["page.run"], variant="primary", min_width=96, elem_id="run")
         stop = gr.Button(words["page.stop"], interactive=False, min_width=96, elem_id="stop")
+    notice = Notice(label="notice", elem_id="notice")
     shown = gr.Dataset(
         label=words["page.examples"],
         components=[prompt],
@@ -78,7 +81,7 @@ def ask_controls(words: Mapping[str, str], examples: list[Example]) -> Ask:
         show_progress="hidden",
         queue=False,
     )
-    return Ask(prompt, run, stop)
+    return Ask(prompt, run, stop, notice)
 
 
 def sampling_controls(words: Mapping[str, str], token_limit: int) -> Sampling:
