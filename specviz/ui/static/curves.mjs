@@ -1,11 +1,12 @@
-// Tokens per second against time: the average since the start, bold up to the playhead, and the last half second, faint.
+// Tokens per second against time: the average since the start, bold up to the playhead, and the last moments, faint.
 
-import { averageCurve, fraction, niceCeil, ticks, windowCurve } from "./core_time.mjs";
+import { averageCurve, duration, fraction, niceCeil, ticks, windowCurve } from "./core_time.mjs";
 import { rate } from "./core_text.mjs";
 import { h, setText, svg } from "./dom.mjs";
 import { KINDS } from "./core.mjs";
 
-const SPAN_S = 0.5;
+const SHORTEST_SPAN_S = 0.5;
+const SPANS = 12; // windows in a whole run: short enough to show changes, long enough to hold several rounds
 const SIZE = 1000;
 
 export function makeCurves(ui) {
@@ -23,15 +24,18 @@ export function makeCurves(ui) {
   const node = h("div", { class: "sv-curve-box" }, drawing,
     labels.text(h("span", { class: "sv-curve-unit" }), "race.unit.tok_s"), ...Object.values(dots));
   const scale = h("div", { class: "sv-scale", "aria-hidden": "true" });
+  const spanName = h("span", { class: "sv-key-line sv-key-window" });
   const legend = h("span", { class: "sv-curve-legend" },
     ...KINDS.map((kind) => labels.text(h("span", { class: `sv-key-line sv-key-${kind}` }), `race.curve.${kind}`)),
-    labels.text(h("span", { class: "sv-key-line sv-key-window" }), "race.curve.window"));
+    spanName);
   const curves = {};
   let top = 1;
 
   /** Draws the curves over an axis of `end` seconds; only when records or size have changed. */
   function redraw(end) {
-    for (const kind of KINDS) curves[kind] = { average: averageCurve(ui.model.lanes[kind]), window: windowCurve(ui.model.lanes[kind], SPAN_S) };
+    const span = Math.max(SHORTEST_SPAN_S, niceCeil(duration(ui.model) / SPANS));
+    setText(spanName, labels.t("race.curve.window", { span }));
+    for (const kind of KINDS) curves[kind] = { average: averageCurve(ui.model.lanes[kind]), window: windowCurve(ui.model.lanes[kind], span) };
     const highest = Math.max(1, ...KINDS.flatMap((kind) => [...curves[kind].average, ...curves[kind].window].map(([, y]) => y)));
     top = niceCeil(highest);
     const path = (points) => points.map(([x, y]) => `${(SIZE * fraction(x, end)).toFixed(1)},${(SIZE * (1 - y / top)).toFixed(1)}`).join(" ");

@@ -2,12 +2,13 @@
 
 import { finalToken, verdicts } from "./core.mjs";
 import { railRounds, steppedLane } from "./core_time.mjs";
-import { chipNote, label, milliseconds, probability, roundSentence } from "./core_text.mjs";
+import { chipNote, isGreedy, label, milliseconds, probability, roundSentence } from "./core_text.mjs";
 import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
 const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "↻", bonus: "+1" };
 
 const ROWS = 2;
+const ROW_PITCH = 108; // height of a row and the gap behind it, as in rail.css
 
 export function makeRail(ui) {
   const title = ui.labels.text(h("h2", {}), "race.rail.title");
@@ -35,39 +36,42 @@ export function makeRail(ui) {
     if (frame.force || shown.run !== ui.model.run) {
       rows.replaceChildren();
       shown.clear();
-      shown.run = ui.model.run;
+      Object.assign(shown, { run: ui.model.run, newest: Infinity });
     }
-    const wanted = steppedLane(ui.model) === lane ? railRounds(lane, frame.speculative, frame.rail, ROWS + 1) : [];
+    const wanted = steppedLane(ui.model) === lane ? railRounds(lane, frame.speculative, frame.rail, ROWS) : [];
+    const newest = wanted.at(-1)?.index ?? -1;
+    const rising = frame.choreograph && newest === shown.newest + 1;
+    shown.newest = newest;
+    setClass(rows, "sv-still", !frame.choreograph);
+    if (!frame.choreograph) rows.querySelectorAll("[inert]").forEach((row) => row.remove());
     for (const [index, row] of shown) {
       if (wanted.some((one) => one.index === index)) continue;
-      row.node.remove();
       shown.delete(index);
+      if (rising) leave(row.node);
+      else row.node.remove();
     }
-    let moved = false;
     for (const one of wanted) {
-      if (!shown.has(one.index)) {
-        const row = makeRow(ui, lane.records[one.index]);
-        moved ||= shown.size > 0;
-        shown.set(one.index, row);
-        const after = [...shown.keys()].sort((a, b) => a - b).find((index) => index > one.index);
-        rows.insertBefore(row.node, after === undefined ? null : shown.get(after).node);
-      }
+      if (!shown.has(one.index)) add(makeRow(ui, lane.records[one.index]), one.index);
       shown.get(one.index).draw(one, frame);
     }
-    // One more row than there is room for: it is seen only while it moves out at the top.
-    wanted.forEach((one, i) => {
-      shown.get(one.index).node.inert = i < wanted.length - ROWS;
-    });
-    setClass(rows, "sv-still", !frame.choreograph);
-    if (moved && frame.choreograph) for (const { node: row } of shown.values()) replay(row, "sv-rising");
+    if (rising) for (const row of shown.values()) rise(row.node);
+  }
+
+  function add(row, index) {
+    const after = [...shown.keys()].sort((a, b) => a - b).find((other) => other > index);
+    rows.insertBefore(row.node, after === undefined ? null : shown.get(after).node);
+    shown.set(index, row);
   }
   return { node, draw };
 }
 
-function replay(node, name) {
-  node.classList.remove(name);
-  node.addEventListener("animationend", () => node.classList.remove(name), { once: true });
-  requestAnimationFrame(() => node.classList.add(name));
+/** Rows make room for a new one below: each starts where it was, one place further down. */
+const rise = (row) => row.animate([{ transform: `translateY(${ROW_PITCH}px)` }, { transform: "none" }], { duration: 240, easing: "ease-out" });
+
+/** The oldest row is seen until it has moved out at the top. */
+function leave(row) {
+  row.inert = true;
+  rise(row).finished.then(() => row.remove(), () => row.remove());
 }
 
 function makeRow(ui, round) {
@@ -80,7 +84,8 @@ function makeRow(ui, round) {
   const sweep = h("div", { class: "sv-sweep", "aria-hidden": "true" });
   const tape = h("div", { class: "sv-tape" }, ...chips.map((chip) => chip.node), sweep);
   const scroller = h("div", { class: "sv-row-scroll" }, tape);
-  if (last) scroller.append(h("span", { class: "sv-then", "aria-hidden": "true" }, "→"), last);
+  if (last && chips.length) scroller.append(h("span", { class: "sv-then", "aria-hidden": "true" }, "→"));
+  if (last) scroller.append(last);
   const node = h("div", { class: "sv-row", role: "group", "aria-label": sentence(labels, round) },
     h("div", { class: "sv-row-head" }, name, phase), scroller);
   const verdict = verdicts(round);
@@ -143,7 +148,8 @@ function makeChip(ui, round, position, place) {
 
 function makeFinal(ui, round, final) {
   const { labels } = ui;
-  const word = `${MARKS[final.source] ?? ""} ${labels.t(`race.source.${final.source}`)}`;
+  const corrected = final.source === "residual" && isGreedy(round); // nothing is drawn at temperature 0
+  const word = `${MARKS[final.source] ?? ""} ${labels.t(corrected ? "race.source.corrected" : `race.source.${final.source}`)}`;
   const found = round.finalTopP.find((one) => one.id === final.id);
   const node = h("button", { type: "button", class: "sv-chip sv-final" },
     h("span", { class: "sv-chip-token" }, label(final.name)),

@@ -79,6 +79,7 @@ const dots = (pen, ink) => tile(pen, 4, (small) => {
 
 function drawRounds(pen, lane, x, ink, patterns, top) {
   const most = Math.max(1, ...lane.records.slice(0, lane.known).map((round) => round.emitted.length));
+  const narrow = x(lane.ends[lane.known]) / lane.known < 12; // stripes need room
   const cell = Math.min(9, (STACK - 6) / most);
   for (const round of lane.records.slice(0, lane.known)) {
     const gap = Math.min(1, (x(round.end) - x(round.start)) * 0.08);
@@ -86,12 +87,12 @@ function drawRounds(pen, lane, x, ink, patterns, top) {
       pen.fillStyle = fill;
       pen.fillRect(x(from), top, Math.max(0.5, x(to) - x(from)), TRACK);
     };
-    // Stripes need room: a span of a few pixels is filled.
-    block(round.start, round.draftEnd, x(round.draftEnd) - x(round.start) < 8 ? ink.draft : patterns.draft);
+    block(round.start, round.draftEnd, narrow ? ink.draft : patterns.draft);
     block(round.draftEnd, round.verifyEnd, ink.target);
     block(round.verifyEnd, round.end, patterns.sample);
     pen.fillStyle = ink.surface;
-    for (const moment of round.draftEnds.slice(0, -1)) pen.fillRect(x(moment) - 0.5, top, 1, TRACK);
+    const roomy = x(round.draftEnd) - x(round.start) > 4 * round.draftEnds.length;
+    if (roomy) for (const moment of round.draftEnds.slice(0, -1)) pen.fillRect(x(moment) - 0.5, top, 1, TRACK);
     pen.fillRect(x(round.end) - gap, top, gap, TRACK);
     const wide = Math.min(12, (x(round.end) - x(round.start)) * 0.8);
     const left = x(round.end) - wide - gap;

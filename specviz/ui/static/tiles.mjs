@@ -7,6 +7,7 @@ const TILES = {
   speedup: (stats) => times(stats.speedup),
   alpha: (stats) => percent(stats.speculation?.alpha),
   tau: (stats) => fixed(stats.speculation?.tau, 2),
+  tokens: (stats) => fixed(stats.speculative?.tokens, 0),
   saved: (stats) => fixed(stats.speculation?.forwards_saved, 0),
   cost: (stats) => times(stats.cost),
   verify: (stats) => times(stats.verification_overhead),
@@ -24,10 +25,10 @@ export function makeTiles(ui) {
       labels.text(h("dd", { class: "sv-tile-note" }), `race.tile.${name}_note`));
   });
   const positions = h("div", { class: "sv-positions", role: "img" });
-  const byPosition = h("div", { class: "sv-tile sv-tile-positions" }, labels.text(h("div", { class: "sv-tile-name" }), "race.tile.positions"),
-    positions, labels.text(h("div", { class: "sv-tile-note" }), "race.tile.positions_note"));
+  const byPosition = h("div", { class: "sv-tile" }, labels.attribute(labels.text(h("dt", {}), "race.tile.positions"), "title", "race.tile.positions_note"),
+    h("dd", {}, positions));
   const node = h("section", { class: "sv-results" }, outcome, reason, parting,
-    h("div", { class: "sv-tiles" }, h("dl", { class: "sv-tile-list" }, ...tiles), byPosition));
+    h("dl", { class: "sv-tiles" }, ...tiles, byPosition));
 
   function drawPositions(conditional) {
     const few = conditional.length <= 6;

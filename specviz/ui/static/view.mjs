@@ -73,6 +73,7 @@ export function makeView(root, dictionaries) {
     select(round, place) {
       const same = look.selected?.round === round && look.selected?.place === place;
       look.selected = round === null || same ? null : { round, place };
+      if (round === null) root.querySelector('.sv-chip[aria-pressed="true"]')?.focus();
       if (look.selected) clock.playing = false;
       if (look.selected && clock.live) go(clock.t);
       changed();
