@@ -16,7 +16,7 @@ demo: weights
 
 test: $(VENV)/dev weights tools
 	@status=0; \
-	$(if $(NODE),node --test tests/js || status=1;) \
+	$(if $(NODE),node --test tests/js/*.test.mjs || status=1;) \
 	$(BIN)/python -m pytest $(if $(CHROMIUM),,--ignore=tests/browser) || status=1; \
 	exit $$status
 
