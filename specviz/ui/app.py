@@ -22,6 +22,8 @@ from specviz.ui.theme import theme
 
 ASSETS = Path(__file__).parents[2] / "assets"
 FILE_LIFE_S = 3600
+# Gradio's own frame lies outside the scope that it gives to css_paths.
+HEAD = "<style>@media (max-width: 860px) { .gradio-container > .app { padding: 16px } }</style>"
 
 
 def build(service: Service, lang: str = "en") -> gr.Blocks:
@@ -86,6 +88,7 @@ def serve(service: Service, *, host: str | None = None, port: int | None = None)
         server_port=port,
         theme=theme(),
         css_paths=[*CSS_PATHS, STATIC / "page.css"],
+        head=HEAD,
         favicon_path=STATIC / "favicon.svg",
         footer_links=[],
         run_history=False,
