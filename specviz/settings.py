@@ -9,14 +9,14 @@ from typing import Literal, cast, get_args
 from specviz.errors import UserError
 from specviz.trace import Settings
 
-Quantization = Literal["int4-g32", "int4-g64", "int8"]
+Quantization = Literal["int4-g32", "int4-g32-head4", "int4-g64", "int8"]
 
 DRAFTERS = ("quantized-self", "draft-model", "prompt-lookup")
 QUANTIZATIONS: tuple[str, ...] = get_args(Quantization)
 RULES = ("rejection-sampling", "greedy-match")
 
 DEFAULT_DRAFTER = "quantized-self"
-DEFAULT_QUANTIZATION = "int4-g64"
+DEFAULT_QUANTIZATION = "int4-g32-head4"
 DEFAULT_RULE = "rejection-sampling"
 DEFAULT_GAMMA = 4
 DEFAULT_TEMPERATURE = 0.7
@@ -90,7 +90,7 @@ def check_prompt(prompt: object) -> str:
     return prompt
 
 
-def _quantization(drafter: str, value: object) -> Literal["", "int4-g32", "int4-g64", "int8"]:
+def _quantization(drafter: str, value: object) -> Quantization | Literal[""]:
     if drafter != "quantized-self":
         if value in (None, ""):
             return ""

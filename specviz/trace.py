@@ -170,7 +170,7 @@ class Settings:
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     max_new_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     rule: ShortText
-    quantization: Literal["", "int4-g32", "int4-g64", "int8"] = ""
+    quantization: Literal["", "int4-g32", "int4-g32-head4", "int4-g64", "int8"] = ""
     min_confidence: Probability = 0.0
     stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
 

@@ -19,7 +19,7 @@ Draft = Annotated[
 Drafter = Annotated[str, typer.Option(help="quantized-self, draft-model or prompt-lookup.", rich_help_panel=_MODELS)]
 Quantization = Annotated[
     str | None,
-    typer.Option(help="Of quantized-self: int4-g32, int4-g64 or int8.", rich_help_panel=_MODELS),
+    typer.Option(help="Of quantized-self: int4-g32, int4-g32-head4, int4-g64 or int8.", rich_help_panel=_MODELS),
 ]
 Rule = Annotated[
     str, typer.Option(help="rejection-sampling, or greedy-match at temperature 0.", rich_help_panel=_DECODING)

@@ -45,7 +45,7 @@ class TransformersModel:
     def __init__(self, module: PreTrainedModel) -> None:
         config = module.config.get_text_config(decoder=True)
         self.module = module
-        self.vocab_size: int = module.get_output_embeddings().weight.shape[0]
+        self.vocab_size: int = module.get_output_embeddings().out_features
         self.context_limit: int = config.max_position_embeddings
         self.device, self.dtype = module.device, module.dtype
         heads = config.num_attention_heads

@@ -18,7 +18,7 @@ def test_defaults_are_valid() -> None:
     settings = make_settings()
     assert (settings.drafter, settings.quantization, settings.rule) == (
         "quantized-self",
-        "int4-g64",
+        "int4-g32-head4",
         "rejection-sampling",
     )
 

@@ -44,12 +44,12 @@ class DraftModel:
     def start(self, prompt_ids: list[int], capacity: int) -> None:
         self._context = list(prompt_ids)
         self.model.allocate(capacity)
-        prefill(self.model, prompt_ids[:-1])
+        prefill(self.model, self._known(prompt_ids[:-1]))
 
     def propose(self, gamma: int, uniforms: Tensor, mark: Callable[[], None]) -> Draft:
         token_ids: list[Tensor] = []
         rows: list[Tensor] = []
-        feed = torch.tensor(self._context[self.model.length :], device=self.model.device)
+        feed = torch.tensor(self._known(self._context[self.model.length :]), device=self.model.device)
         for step in range(gamma):
             logits = self.model.forward(feed, keep=1)[:, : self.shared_vocab]
             if self.sampling.greedy:
@@ -76,9 +76,13 @@ class DraftModel:
         if self.sampling.greedy:
             return one_hot(drafted, self.target_vocab)
         self.start(context_ids, len(context_ids) + len(drafted_ids))
-        feed = torch.tensor(context_ids[-1:] + drafted_ids[:-1], device=self.model.device)
+        feed = torch.tensor(self._known(context_ids[-1:] + drafted_ids[:-1]), device=self.model.device)
         logits = self.model.forward(feed, keep=len(drafted_ids))[:, : self.shared_vocab]
         return self._align(probabilities(logits, self.sampling))
+
+    def _known(self, token_ids: list[int]) -> list[int]:
+        """Should the target ever emit a padding id the draft has no row for, the draft reads its last row."""
+        return [min(token, self.model.vocab_size - 1) for token in token_ids]
 
     def _align(self, q: Tensor) -> Tensor:
         """Rows over the target's vocabulary: padding ids that only the target has get probability 0."""

@@ -13,8 +13,9 @@ from specviz.ui.components.notice import Notice
 from specviz.ui.examples import Example
 
 DRAFTER_CHOICES = (
-    "quantized-self:int4-g64",
+    "quantized-self:int4-g32-head4",
     "quantized-self:int4-g32",
+    "quantized-self:int4-g64",
     "quantized-self:int8",
     "draft-model",
     "prompt-lookup",

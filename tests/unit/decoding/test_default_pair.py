@@ -23,7 +23,8 @@ NEW_TOKENS = 40
 DRAFTERS = [
     ("draft-model", "", 3),
     ("quantized-self", "int4-g32", 7),
-    ("quantized-self", "int4-g64", 4),
+    ("quantized-self", "int4-g32-head4", 4),
+    ("quantized-self", "int4-g64", 5),
     ("quantized-self", "int8", 15),
     ("prompt-lookup", "", 6),
 ]

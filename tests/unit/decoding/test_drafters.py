@@ -62,6 +62,14 @@ def test_padding_of_either_vocabulary_is_never_drafted_and_rows_fit_the_target()
             drafter.commit([])
 
 
+def test_a_padding_id_of_the_target_alone_does_not_stop_the_draft() -> None:
+    drafter = DraftModel(LlamaModel(tiny_llama(16)), Sampling(1.0), 40, 16)
+    drafter.start([1, 2, 39], 64)
+    drafter.commit([38, 3, 37])
+    assert len(drafter.propose(2, torch.tensor([0.1, 0.9]), nothing).token_ids) == 2
+    assert drafter.score([1, 39], [2, 3]).shape == (2, 40)
+
+
 def test_an_unsure_draft_may_stop_early() -> None:
     model = LlamaModel(tiny_llama(16))
     uniforms = torch.tensor([0.99] * 8)

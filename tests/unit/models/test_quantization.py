@@ -141,7 +141,7 @@ def test_the_copy_computes_what_a_model_with_its_dequantized_weights_does(scheme
     reference.load_state_dict(original.state_dict())
     for name, layer in reference.named_modules():
         if isinstance(layer, nn.Linear):
-            layer.weight.data = dequantized(layer, "int8" if name == "lm_head" else scheme)
+            layer.weight.data = dequantized(layer, SCHEMES[scheme].head if name == "lm_head" else scheme)
     ids = torch.arange(20)[None]
     packed = quantized_copy(original, scheme)(ids).logits
     torch.testing.assert_close(packed, reference(ids).logits, rtol=1e-4, atol=1e-4)
@@ -159,10 +159,11 @@ def test_the_original_is_left_as_it_was(dtype: torch.dtype) -> None:
     assert list(original.modules()) == layers
 
 
-def test_every_linear_layer_is_packed_and_the_head_keeps_eight_bits() -> None:
-    packed = quantized_copy(model(), "int4-g32")
+@pytest.mark.parametrize(("scheme", "head"), [("int4-g32", Int8Linear), ("int4-g32-head4", Int4Linear)])
+def test_every_linear_layer_is_packed_and_the_head_as_its_scheme_says(scheme: str, head: type[nn.Module]) -> None:
+    packed = quantized_copy(model(), scheme)
     assert not [name for name, layer in packed.named_modules() if isinstance(layer, nn.Linear)]
-    assert isinstance(packed.lm_head, Int8Linear)
+    assert isinstance(packed.lm_head, head)
     assert isinstance(packed.model.layers[0].mlp.down_proj, Int4Linear)
 
 
@@ -180,7 +181,7 @@ def test_embeddings_norms_and_tables_are_the_originals_own_memory() -> None:
 
 
 def test_an_unknown_scheme_and_a_device_without_the_kernels_are_refused() -> None:
-    with pytest.raises(UserError, match="int4-g32, int4-g64, int8; you gave int2"):
+    with pytest.raises(UserError, match="int4-g32, int4-g32-head4, int4-g64, int8; you gave int2"):
         quantized_copy(model(), "int2")
     with pytest.raises(UserError, match="kernels are for the CPU and this target is on meta"):
         quantized_copy(model().to("meta"), "int8")
