@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { merge, newModel } from "../../specviz/ui/static/core.mjs";
 import {
-  apart, chipNote, fixed, isGreedy, label, milliseconds, percent, probability, roundSentence, times, translator, verdictSentence, visible,
+  apart, chipNote, fixed, isGreedy, label, lapse, percent, probability, roundSentence, times, translator, verdictSentence, visible,
 } from "../../specviz/ui/static/core_text.mjs";
 
 const read = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
@@ -28,8 +28,8 @@ test("a text that looks like a placeholder is not filled in again", () => {
 });
 
 test("figures keep their digits, and what is unknown is a dash", () => {
-  assert.deepEqual([fixed(1.005, 1), times(1.2), percent(0.846), milliseconds(0.00042), milliseconds(0.0073), milliseconds(0.1434)],
-    ["1.0", "1.20×", "85%", "0.42 ms", "7.3 ms", "143 ms"]);
+  assert.deepEqual([fixed(1.005, 1), times(1.2), percent(0.846), lapse(0.00042), lapse(0.0073), lapse(0.1434), lapse(1.219)],
+    ["1.0", "1.20×", "85%", "0.42 ms", "7.3 ms", "143 ms", "1.22 s"]);
   assert.deepEqual([fixed(null, 1), times(undefined), percent(NaN), probability(null)], ["–", "–", "–", "–"]);
   assert.deepEqual([probability(0), probability(0.5), probability(0.0123), probability(0.0001)], ["0.00", "0.50", "0.012", "<\u20090.001"]);
 });

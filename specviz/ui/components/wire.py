@@ -69,9 +69,9 @@ def message(
     ``meta``, ``stats`` and ``divergence`` left out keep what the page already has for this ``run``.
     """
     body: Json = {"run": run, "seq": seq, "state": state, "lang": lang, "note": note}
-    optional = {"meta": meta, "records": records, "runs": runs, "stats": stats, "divergence": divergence}
+    optional = {"meta": meta, "records": records, "runs": runs, "stats": _finite(stats), "divergence": divergence}
     body |= {name: value for name, value in optional.items() if value}
-    return json.dumps(_finite(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def recorded(trace: Trace, lang: str = "en") -> str:
@@ -288,7 +288,7 @@ def _precise(value: float) -> float:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: such a figure is not known."""
+    """JSON has no infinity: such a figure is not known. (The records cannot hold one.)"""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

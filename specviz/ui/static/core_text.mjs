@@ -22,8 +22,9 @@ export const times = (value) => (known(value) ? `${value.toFixed(2)}×` : NONE);
 export const percent = (value) => (known(value) ? `${(100 * value).toFixed(0)}%` : NONE);
 export const seconds = (value) => (known(value) ? `${value.toFixed(2)} s` : NONE);
 
-/** Milliseconds with the digits that matter: 0.42 ms, 7.3 ms, 143 ms. */
-export const milliseconds = (value) => {
+/** A short time with the digits that matter: 0.42 ms, 7.3 ms, 143 ms, 1.22 s. */
+export const lapse = (value) => {
+  if (value >= 0.9995) return seconds(value);
   const ms = 1000 * value;
   return `${ms.toFixed(ms < 1 ? 2 : ms < 10 ? 1 : 0)} ms`;
 };

@@ -21,9 +21,9 @@ export function makeCurves(ui) {
     ...KINDS.map((kind) => line(kind, "window")), ...KINDS.map((kind) => line(kind, "faint")),
     svg("g", { "clip-path": `url(#${clipName})` }, ...KINDS.map((kind) => line(kind, "bold"))));
   const dots = Object.fromEntries(KINDS.map((kind) => [kind, h("span", { class: `sv-dot-end sv-dot-${kind} sv-hidden`, "aria-hidden": "true" })]));
-  const node = h("div", { class: "sv-curve-box" }, drawing,
-    labels.text(h("span", { class: "sv-curve-unit" }), "race.unit.tok_s"), ...Object.values(dots));
-  const scale = h("div", { class: "sv-scale", "aria-hidden": "true" });
+  const node = h("div", { class: "sv-curve-box" }, drawing, ...Object.values(dots));
+  const marks = h("div");
+  const scale = h("div", { class: "sv-scale", "aria-hidden": "true" }, labels.text(h("span", { class: "sv-scale-unit" }), "race.unit.tok_s"), marks);
   const spanName = h("span", { class: "sv-key-line sv-key-window" });
   const legend = h("span", { class: "sv-curve-legend" },
     ...KINDS.map((kind) => labels.text(h("span", { class: `sv-key-line sv-key-${kind}` }), `race.curve.${kind}`)),
@@ -43,9 +43,9 @@ export function makeCurves(ui) {
       lines[`${kind}.window`].setAttribute("points", path(curves[kind].window));
       for (const weight of ["faint", "bold"]) lines[`${kind}.${weight}`].setAttribute("points", path(curves[kind].average));
     }
-    const marks = ticks(top, 3);
-    rules.replaceChildren(...marks.map((y) => svg("line", { x1: 0, x2: SIZE, y1: SIZE * (1 - y / top), y2: SIZE * (1 - y / top) })));
-    scale.replaceChildren(...marks.map((y) => h("span", { class: "sv-mark", style: `bottom:${(100 * y) / top}%` }, String(y))));
+    const values = ticks(top, 3);
+    rules.replaceChildren(...values.map((y) => svg("line", { x1: 0, x2: SIZE, y1: SIZE * (1 - y / top), y2: SIZE * (1 - y / top) })));
+    marks.replaceChildren(...values.map((y) => h("span", { class: "sv-mark", style: `bottom:${(100 * y) / top}%` }, String(y))));
     for (const kind of KINDS) dots[kind].end = end;
   }
 

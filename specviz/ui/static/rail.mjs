@@ -2,7 +2,7 @@
 
 import { finalToken, verdicts } from "./core.mjs";
 import { railRounds, steppedLane } from "./core_time.mjs";
-import { chipNote, isGreedy, label, milliseconds, probability, roundSentence } from "./core_text.mjs";
+import { chipNote, isGreedy, label, lapse, probability, roundSentence } from "./core_text.mjs";
 import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
 const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "↻", bonus: "+1" };
@@ -95,7 +95,7 @@ function makeRow(ui, round) {
     if (at.phase === "verify") return labels.t("race.phase.verify", { n: round.drafted.length + 1 });
     if (at.phase === "sample") return labels.t("race.phase.sample");
     return labels.t("race.phase.judged", {
-      accepted: verdict.accepted, of: round.drafted.length, n: round.emitted.length, time: milliseconds(round.end - round.start),
+      accepted: verdict.accepted, of: round.drafted.length, n: round.emitted.length, time: lapse(round.end - round.start),
     });
   }
 

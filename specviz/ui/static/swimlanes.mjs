@@ -1,7 +1,7 @@
 // Rounds and steps in true time on a canvas: draft ▒, verification ▓, sampling ░, and the tokens each one committed.
 
 import { KINDS } from "./core.mjs";
-import { milliseconds } from "./core_text.mjs";
+import { lapse } from "./core_text.mjs";
 import { h, setText } from "./dom.mjs";
 
 const TRACK = 28;
@@ -37,7 +37,7 @@ export function makeSwimlanes(ui) {
     drawSteps(pen, ui.model.lanes.standard, x, ink, HEIGHT - 4 - TRACK);
     for (const kind of KINDS) {
       const { result } = ui.model.lanes[kind];
-      setText(prefills[kind], result ? labels.t("race.swim.prefill", { time: milliseconds(result.prefill_s) }) : "");
+      setText(prefills[kind], result ? labels.t("race.swim.prefill", { time: lapse(result.prefill_s) }) : "");
     }
   }
   return { node, names, legend, redraw };

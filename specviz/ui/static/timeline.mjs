@@ -1,7 +1,7 @@
 // One time axis for the throughput curves and the swimlanes, with one playhead across both.
 
 import { duration, fraction, niceCeil, recordAt, ticks } from "./core_time.mjs";
-import { milliseconds, rate, seconds } from "./core_text.mjs";
+import { lapse, rate, seconds } from "./core_text.mjs";
 import { makeCurves } from "./curves.mjs";
 import { h, setText } from "./dom.mjs";
 import { makeSwimlanes } from "./swimlanes.mjs";
@@ -57,9 +57,9 @@ export function makeTimeline(ui) {
       const record = lane.records[index];
       const speed = rate(lane.tokens[index + 1] / lane.ends[index + 1]);
       const args = {
-        place: index + 1, n: record.emitted.length, rate: speed, draft: milliseconds(record.draftEnd - record.start),
-        verify: milliseconds(record.verifyEnd - record.draftEnd), sample: milliseconds(record.end - record.verifyEnd),
-        step: milliseconds(record.end - record.start),
+        place: index + 1, n: record.emitted.length, rate: speed, draft: lapse(record.draftEnd - record.start),
+        verify: lapse(record.verifyEnd - record.draftEnd), sample: lapse(record.end - record.verifyEnd),
+        step: lapse(record.end - record.start),
       };
       parts.push(labels.t(`race.time.${kind}`, args));
     }
