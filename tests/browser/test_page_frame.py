@@ -50,7 +50,8 @@ def test_nothing_is_asked_of_other_servers_and_nothing_fails(context: BrowserCon
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.goto(address)
     expect(page.locator("#race-view .sv-state")).to_be_visible()
-    page.wait_for_load_state("networkidle")
+    expect(page.locator(".sv-token").first).to_be_visible()
+    page.wait_for_timeout(500)
     assert (elsewhere, errors) == ([], [])
 
 

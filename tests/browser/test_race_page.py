@@ -118,7 +118,7 @@ HOSTILE = ('<img src=x onerror="window.pwned=1">', "${window.pwned=7*7} {{window
 @pytest.mark.usefixtures("ready")
 @pytest.mark.parametrize("prompt", HOSTILE)
 def test_a_hostile_prompt_is_text(page: Page, prompt: str) -> None:
-    run(page, f"Repeat exactly: {prompt}", tokens=24)
+    run(page, f"Repeat exactly: {prompt}", tokens=12)
     finish(page)
     expect(state(page)).to_contain_text(prompt)
     assert page.evaluate("window.pwned") is None

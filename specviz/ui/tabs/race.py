@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -23,6 +24,8 @@ from specviz.ui.components.wire import recorded
 from specviz.ui.examples import Example
 from specviz.ui.tabs.race_controls import ORDERS, ask_controls, sampling_controls
 from specviz.ui.tabs.race_stream import frames
+
+log = logging.getLogger(__name__)
 
 Outputs = tuple[Any, Any, Any]  # for the view, the notice and the export button; gr.skip() leaves one as it is
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -119,9 +122,13 @@ class RaceTab:
                     shown = gr.skip() if view is None else view, gr.skip() if message is None else message
                     if trace is None:
                         yield *shown, gr.skip()
-                    else:
+                        continue
+                    try:
                         with TemporaryDirectory(prefix="specviz-") as folder:
                             yield *shown, await asyncio.to_thread(_file, trace, Path(folder))
+                    except OSError:
+                        log.exception("A trace could not be written")
+                        yield shown[0], notice(self.words["page.export.failed"]), gr.skip()
         finally:
             ticket.cancel()  # a closed tab, a reload, an error: whatever it was, nobody reads on
 

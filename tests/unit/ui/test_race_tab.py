@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import math
 import time
@@ -16,7 +17,7 @@ import pytest
 from specviz.errors import UserError
 from specviz.runner import APOLOGY, Limits
 from specviz.service import Options, Service
-from specviz.trace import from_json, to_json
+from specviz.trace import Trace, from_json, to_json
 from specviz.ui.i18n import strings
 from specviz.ui.tabs.race import RaceTab
 from tests.unit.ui import synthetic
@@ -206,6 +207,17 @@ def test_the_time_limit_is_said(monkeypatch: pytest.MonkeyPatch, service: Servic
         short.close()
     assert "time limit" in sentences(frames)[-1]
     assert messages(frames)[-1]["state"] == "stopped"
+
+
+def test_a_full_disk_costs_the_export_alone(tab: RaceTab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(trace: Trace, path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("specviz.ui.tabs.race.save", full)
+    frames = run(tab.race(**GOOD, request=visitor()))
+    assert messages(frames)[-1]["state"] == "finished"
+    assert sentences(frames)[-1].startswith("The trace could not be written")
+    assert not isinstance(frames[-1][2], str)
 
 
 def test_a_failed_load_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
