@@ -96,6 +96,18 @@ def test_bench_measures_every_engine_on_every_prompt(
     assert {row["gamma"]: row["tau"] for row in theirs} == {2: 3.0, 3: 4.0}
 
 
+def test_bench_of_text_that_drafts_at_a_temperature(command: Command, machine: tuple[str, ...], tmp_path: Path) -> None:
+    prompts, file = tmp_path / "prompts.jsonl", tmp_path / "bench.json"
+    prompts.write_text('{"id": "a", "prompt": "abcabcabcabc"}\n', encoding="utf-8")
+    options = ("--drafter", "prompt-lookup", "--temperature", 0.8, "--top-k", 20, "--max-new-tokens", 16, "--repeat", 2)
+    result = command("bench", "--prompts", prompts, *machine, *options, "--peers", "hf-assisted", "--json", file)
+    assert result.exit_code == 0, result.output
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert [row["engine"] for row in report["rows"]] == ["standard", "speculative", "hf-assisted"]
+    assert all(row["tok_s"] > 0 for row in report["rows"])
+    assert report["ratios"]["standard_over_hf_generate"] is None
+
+
 def test_an_interrupted_bench_reports_what_it_has(
     command: Command, machine: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
