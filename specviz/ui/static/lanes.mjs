@@ -23,7 +23,7 @@ function makeLane(ui, kind) {
   const clock = h("span", { class: "sv-lane-clock" });
   const bar = h("div", { class: "sv-lane-bar" });
   const spans = h("span");
-  const ghosts = h("span", { class: "sv-ghosts", "aria-hidden": "true" });
+  const ghosts = Object.assign(h("span", { class: "sv-ghosts", "aria-hidden": "true" }), { key: "" });
   const caret = h("span", { class: "sv-caret", "aria-hidden": "true" });
   const empty = labels.text(h("span", { class: "sv-muted" }), "race.lane.empty");
   const text = labels.attribute(
@@ -84,8 +84,9 @@ function makeLane(ui, kind) {
     const at = frame[kind];
     const changed = drawText(lane, at, frame);
     drawGhosts(lane, at, frame);
-    setClass(empty, "sv-hidden", at.tokens > 0 || ghosts.key !== "");
-    setClass(caret, "sv-hidden", !lane.known || at.complete);
+    const blank = at.tokens === 0 && ghosts.key === "";
+    setClass(empty, "sv-hidden", !blank);
+    setClass(caret, "sv-hidden", blank || at.complete);
     setAttribute(bar, "style", `transform:scaleX(${fraction(at.tokens, most).toFixed(4)})`);
     if (frame.numbers) {
       setText(speed, rate(at.rate));

@@ -8,6 +8,7 @@ import { h, setAttribute, setClass, setText } from "./dom.mjs";
 const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "↻", bonus: "+1" };
 
 const ROWS = 2;
+const ROOM = 32; // pixels kept free before the final chip
 const ROW_PITCH = 108; // height of a row and the gap behind it, as in rail.css
 
 export function makeRail(ui) {
@@ -99,10 +100,22 @@ function makeRow(ui, round) {
     });
   }
 
+  /** A draft that is wider than its row is scrolled to the token drafted last, then to the one rejected. */
+  function show(place) {
+    const chip = chips[Math.max(0, place)]?.node;
+    if (!chip || scroller.scrollWidth <= scroller.clientWidth) return;
+    const room = scroller.clientWidth - (last?.offsetWidth ?? 0) - ROOM;
+    scroller.scrollLeft = chip.offsetLeft + chip.offsetWidth - room;
+  }
+  const rejected = round.drafted.findIndex((one) => one.verdict === "rejected");
+  let inView = null;
+
   return {
     node,
     draw(at, frame) {
       const judged = at.phase === "judged";
+      const place = judged ? rejected : at.drafted - 1;
+      if (place !== inView) show((inView = place));
       setText(phase, phaseText(at));
       setAttribute(node, "data-phase", at.phase);
       chips.forEach((chip, place) => chip.draw(place < at.drafted, judged, frame.selected));

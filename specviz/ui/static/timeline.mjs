@@ -45,7 +45,8 @@ export function makeTimeline(ui) {
 
   function drawAxis(end) {
     const marks = ticks(end, grid.clientWidth < 480 ? 4 : 8);
-    axis.replaceChildren(...marks.map((value) => h("span", { class: `sv-tick${fraction(value, end) > 0.96 ? " sv-tick-last" : ""}`, style: `left:${100 * fraction(value, end)}%` }, `${value} s`)));
+    const digits = marks.some((value) => value % 1) ? 1 : 0;
+    axis.replaceChildren(...marks.map((value) => h("span", { class: `sv-tick${fraction(value, end) > 0.96 ? " sv-tick-last" : ""}`, style: `left:${100 * fraction(value, end)}%` }, `${value < 1 ? value : value.toFixed(digits)} s`)));
   }
 
   function described(t) {
