@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { finalToken, merge, mirrored, newModel, threshold, verdicts } from "../../specviz/ui/static/core.mjs";
+import { finalToken, merge, mirrored, neighbour, newModel, threshold, verdicts } from "../../specviz/ui/static/core.mjs";
 
 const race = JSON.parse(readFileSync(new URL("race.json", import.meta.url), "utf8"));
 const whole = () => merge(newModel(), structuredClone(race));
@@ -94,4 +94,11 @@ test("mirrored bars hold the union, likeliest first, the drafted token always am
   const position = { id: 9, name: "t9", p: 0.001, q: 0.002, topP: [candidate(1, 0.6), candidate(2, 0.3)], topQ: [candidate(2, 0.7), candidate(3, 0.2)] };
   assert.deepEqual(mirrored(position).map((row) => [row.id, row.p, row.q]), [[2, 0.3, 0.7], [1, 0.6, null], [3, null, 0.2], [9, 0.001, 0.002]]);
   assert.deepEqual(mirrored(position, 2).map((row) => row.id), [2, 9]);
+});
+
+test("positions are walked across rounds and back, the final tokens among them", () => {
+  const lane = whole().lanes.speculative; // 3 drafted + final, 2 drafted + final, 3 drafted and cut
+  const walk = (at, by, steps) => Array.from({ length: steps }, () => (at = neighbour(lane, at, by))).map(({ round, place }) => `${round}.${place}`);
+  assert.deepEqual(walk({ round: 0, place: 1 }, 1, 9), ["0.2", "0.3", "1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "2.2"]);
+  assert.deepEqual(walk({ round: 1, place: 1 }, -1, 6), ["1.0", "0.3", "0.2", "0.1", "0.0", "0.0"]);
 });

@@ -97,6 +97,15 @@ export function finalToken(round) {
   return last && last.source !== "draft" ? last : null;
 }
 
+/** The position before (−1) or after (+1) one, across rounds; the final token stands behind the drafted ones. */
+export function neighbour(lane, { round, place }, by) {
+  const places = (index) => lane.records[index].drafted.length + (finalToken(lane.records[index]) ? 1 : 0);
+  if (place + by >= 0 && place + by < places(round)) return { round, place: place + by };
+  const other = round + by;
+  if (other < 0 || other >= lane.known) return { round, place };
+  return { round: other, place: by > 0 ? 0 : places(other) - 1 };
+}
+
 /** Union of two candidate lists for mirrored bars, the drafted token always among them, likeliest first. */
 export function mirrored(position, limit = 9) {
   const rows = new Map();

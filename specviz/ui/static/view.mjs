@@ -1,6 +1,6 @@
 // The race view: takes messages in, keeps the clock, and draws at most once a frame.
 
-import { merge, newModel } from "./core.mjs";
+import { merge, neighbour, newModel } from "./core.mjs";
 import { duration, laneAt, stepTime, steppedLane } from "./core_time.mjs";
 import { roundSentence, translator } from "./core_text.mjs";
 import { makeLabels } from "./dom.mjs";
@@ -46,55 +46,48 @@ export function makeView(root, dictionaries) {
   let lastFrame = 0;
   let lastNumbers = 0;
 
-  const go = (t) => Object.assign(clock, { t: Math.max(0, Math.min(t, duration(model))), live: false });
   const changed = () => {
     lastNumbers = 0;
     refresh();
   };
+  const set = (changes) => {
+    Object.assign(clock, changes);
+    changed();
+  };
+  /** Moves the playhead, which leaves the newest record behind. */
+  const go = (t, changes = {}) => set({ t: Math.max(0, Math.min(t, duration(model))), live: false, ...changes });
   const actions = {
     toggle() {
-      if (!clock.playing && clock.t >= duration(model)) go(0);
-      Object.assign(clock, { playing: !clock.playing, live: false });
-      changed();
+      const ended = !clock.playing && clock.t >= duration(model);
+      go(ended ? 0 : clock.t, { playing: !clock.playing });
     },
     step(direction) {
-      clock.playing = false;
-      go(stepTime(steppedLane(model), clock.t, direction));
-      changed();
+      go(stepTime(steppedLane(model), clock.t, direction), { playing: false });
       sayRound();
     },
-    first: () => (clock.playing = false, go(0), changed()),
-    last: () => (clock.playing = false, go(duration(model)), changed()),
-    scrub: (t) => (Object.assign(clock, { playing: false, scrubbing: true }), go(t), changed()),
-    scrubbed: () => (clock.scrubbing = false, changed()),
-    speed: (value) => (clock.speed = value, changed()),
-    follow: () => (Object.assign(clock, { live: !clock.live, playing: false }), changed()),
-    spaces: () => (look.spaces = !look.spaces, changed()),
+    first: () => go(0, { playing: false }),
+    last: () => go(duration(model), { playing: false }),
+    scrub: (t) => go(t, { playing: false, scrubbing: true }),
+    scrubbed: () => set({ scrubbing: false }),
+    speed: (speed) => set({ speed }),
+    follow: () => set({ live: !clock.live, playing: false }),
+    spaces() {
+      look.spaces = !look.spaces;
+      changed();
+    },
     select(round, place) {
       const same = look.selected?.round === round && look.selected?.place === place;
       look.selected = round === null || same ? null : { round, place };
       if (round === null) root.querySelector('.sv-chip[aria-pressed="true"]')?.focus();
-      if (look.selected) clock.playing = false;
-      if (look.selected && clock.live) go(clock.t);
-      changed();
+      if (look.selected) go(clock.t, { playing: false });
+      else changed();
     },
     movePosition(by) {
       const lane = model.lanes.speculative;
-      let { round, place } = look.selected;
-      place += by;
-      if (place < 0 && round > 0) place = lane.records[--round].drafted.length;
-      else if (place > lane.records[round].drafted.length && round + 1 < lane.known) [round, place] = [round + 1, 0];
-      if (place < 0 || place > lane.records[round].drafted.length || round >= lane.known) return;
-      if (place === lane.records[round].drafted.length && lane.records[round].emitted.at(-1)?.source === "draft") return;
-      look.selected = { round, place };
-      go(lane.ends[round + 1]);
-      changed();
+      look.selected = neighbour(lane, look.selected, by);
+      go(lane.ends[look.selected.round + 1]);
     },
-    showRecord(kind, record) {
-      clock.playing = false;
-      go(model.lanes[kind].ends[record + 1]);
-      changed();
-    },
+    showRecord: (kind, record) => go(model.lanes[kind].ends[record + 1], { playing: false }),
   };
   const ui = { root, model, labels, actions, refresh };
   labels.speak(translator(dictionaries, look.lang));
