@@ -137,24 +137,20 @@ class Service:
         self.runner.close()
 
     def _load_in_background(self) -> None:
-        try:
+        with suppress(UserError):  # the state says it, and the next race tries again
             self._ready_pair()
-        except UserError:
-            pass  # the state says it, and the next run tries again
-        except Exception:
-            log.exception("Loading the models failed")
 
     def _ready_pair(self) -> Pair:
         if self._pair is None:
             self.state = LoadState("loading", "")
             try:
                 self._pair = self._load(self.options, self._report)
-            except UserError as refusal:
-                self.state = LoadState("failed", str(refusal))
-                raise
-            except Exception:
-                self.state = LoadState("failed", LOAD_FAILED)
-                raise
+            except Exception as failure:
+                if not isinstance(failure, UserError):
+                    log.exception("Loading the models failed")
+                    failure = UserError(LOAD_FAILED)
+                self.state = LoadState("failed", str(failure))
+                raise failure from None
             self.state = LoadState("ready", describe(self._pair))
         return self._pair
 

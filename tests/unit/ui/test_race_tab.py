@@ -16,7 +16,7 @@ import pytest
 
 from specviz.errors import UserError
 from specviz.runner import APOLOGY, Limits
-from specviz.service import Options, Service
+from specviz.service import LOAD_FAILED, Options, Service
 from specviz.trace import Trace, from_json, to_json
 from specviz.ui.i18n import strings
 from specviz.ui.tabs.race import RaceTab
@@ -221,7 +221,12 @@ def test_a_full_disk_costs_the_export_alone(tab: RaceTab, monkeypatch: pytest.Mo
 
 
 def test_a_failed_load_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
-    answers: list[Any] = [UserError("No network. Name a local folder."), UserError("Still none."), synthetic.PAIR]
+    answers: list[Any] = [
+        UserError("No network. Name a local folder."),
+        UserError("Still none."),
+        OSError(5),
+        synthetic.PAIR,
+    ]
 
     def load(options: Options, report: Any) -> Any:
         answer = answers.pop(0)
@@ -234,6 +239,7 @@ def test_a_failed_load_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, 
         tab = RaceTab(flaky, strings("en"), "en")
         assert sentences(run(tab.race(**GOOD, request=visitor())))[-1] == "Still none."
         assert flaky.state.phase == "failed"
+        assert sentences(run(tab.race(**GOOD, request=visitor())))[-1] == LOAD_FAILED
         assert messages(run(tab.race(**GOOD, request=visitor())))[-1]["state"] == "finished"
         assert flaky.state.phase == "ready"
     finally:
