@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { merge, newModel } from "../../specviz/ui/static/core.mjs";
 import {
-  averageCurve, countUpTo, duration, groupsShown, laneAt, niceCeil, railRounds, recordAt, stepTime, steppedLane, ticks, windowCurve,
+  averageCurve, countUpTo, duration, groupsShown, laneAt, niceCeil, railRounds, recordAt, stepTime, steppedLane, stretch, ticks, windowCurve,
 } from "../../specviz/ui/static/core_time.mjs";
 
 const model = merge(newModel(), JSON.parse(readFileSync(new URL("race.json", import.meta.url), "utf8")));
@@ -115,4 +115,18 @@ test("a boundary belongs to the record that ends there", () => {
   assert.equal(recordAt(speculative, 0.11), 1);
   assert.equal(recordAt(speculative, 0.3), 2);
   assert.equal(recordAt(speculative, 0.31), -1);
+});
+
+test("a stretch is the whole axis, or some rounds around the playhead that never leave the axis", () => {
+  const ends = Array.from({ length: 101 }, (_, i) => i / 10);
+  const lane = { known: 100, ends };
+  assert.deepEqual(stretch(lane, 5, 12, false), { from: 0, span: 12 });
+  assert.deepEqual(stretch(lane, 5, 12, true), { from: 4.6, span: 0.8 });
+  assert.equal(stretch(lane, 0.1, 12, true).from, 0);
+  near(stretch(lane, 12, 12, true).from, 11.2);
+  assert.deepEqual(stretch(newModel().lanes.speculative, 0, 1, true), { from: 0, span: 1 });
+});
+
+test("marks of a stretch lie on round values inside it", () => {
+  assert.deepEqual(ticks(0.8, 4, 4.65), [4.8, 5, 5.2, 5.4]);
 });

@@ -84,13 +84,23 @@ export function niceCeil(value) {
   return scale * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * scale >= value * (1 - 1e-9));
 }
 
-/** Round values from 0 up to the end of an axis, about `wanted` of them. */
-export function ticks(end, wanted = 5) {
-  const rough = end / wanted;
+/** Round values on an axis of `span` beginning at `from`, about `wanted` of them. */
+export function ticks(span, wanted = 5, from = 0) {
+  const rough = span / wanted;
   const scale = 10 ** Math.floor(Math.log10(rough));
   const step = scale * [1, 2, 2.5, 5, 10].find((one) => one * scale >= rough * (1 - 1e-9));
-  const count = Math.floor(end / step + 1e-9);
-  return Array.from({ length: count + 1 }, (_, i) => Number((i * step).toPrecision(6)));
+  const first = Math.ceil(from / step - 1e-9);
+  const count = Math.floor((from + span) / step + 1e-9) - first;
+  return Array.from({ length: count + 1 }, (_, i) => Number(((first + i) * step).toPrecision(6)));
+}
+
+const ZOOMED_RECORDS = 8;
+
+/** The stretch of time on screen: all of it, or some rounds around time t. `end` is where the whole axis ends. */
+export function stretch(lane, t, end, zoomed) {
+  if (!zoomed || !lane.known) return { from: 0, span: end };
+  const span = Math.min(end, niceCeil((ZOOMED_RECORDS * lane.ends[lane.known]) / lane.known));
+  return { from: Math.max(0, Math.min(t - span / 2, end - span)), span };
 }
 
 /** Which record covers time t in a lane (at a boundary the one that ends there), or −1. */

@@ -1,8 +1,7 @@
 // Tokens per second against time: the average since the start, bold up to the playhead, and the last moments, faint.
 
 import { averageCurve, duration, fraction, niceCeil, ticks, windowCurve } from "./core_time.mjs";
-import { rate } from "./core_text.mjs";
-import { h, setText, svg } from "./dom.mjs";
+import { h, setClass, setText, svg } from "./dom.mjs";
 import { KINDS } from "./core.mjs";
 
 const SHORTEST_SPAN_S = 0.5;
@@ -30,6 +29,7 @@ export function makeCurves(ui) {
     spanName);
   const curves = {};
   let top = 1;
+  let axisEnd = 1;
 
   /** Draws the curves over an axis of `end` seconds; only when records or size have changed. */
   function redraw(end) {
@@ -38,7 +38,7 @@ export function makeCurves(ui) {
     for (const kind of KINDS) curves[kind] = { average: averageCurve(ui.model.lanes[kind]), window: windowCurve(ui.model.lanes[kind], span) };
     const highest = Math.max(1, ...KINDS.flatMap((kind) => [...curves[kind].average, ...curves[kind].window].map(([, y]) => y)));
     top = niceCeil(highest);
-    const path = (points) => points.map(([x, y]) => `${(SIZE * fraction(x, end)).toFixed(1)},${(SIZE * (1 - y / top)).toFixed(1)}`).join(" ");
+    const path = (points) => points.map(([x, y]) => `${(SIZE * fraction(x, end)).toFixed(3)},${(SIZE * (1 - y / top)).toFixed(1)}`).join(" ");
     for (const kind of KINDS) {
       lines[`${kind}.window`].setAttribute("points", path(curves[kind].window));
       for (const weight of ["faint", "bold"]) lines[`${kind}.${weight}`].setAttribute("points", path(curves[kind].average));
@@ -46,22 +46,25 @@ export function makeCurves(ui) {
     const values = ticks(top, 3);
     rules.replaceChildren(...values.map((y) => svg("line", { x1: 0, x2: SIZE, y1: SIZE * (1 - y / top), y2: SIZE * (1 - y / top) })));
     marks.replaceChildren(...values.map((y) => h("span", { class: "sv-mark", style: `bottom:${(100 * y) / top}%` }, String(y))));
-    for (const kind of KINDS) dots[kind].end = end;
+    axisEnd = end;
   }
 
-  /** Bold up to `share` percent of the axis, with a dot where each run stands. */
-  function reveal(share, frame) {
-    clip.setAttribute("width", (SIZE * share) / 100);
+  /** Shows a stretch of the axis. */
+  function look({ from, span }) {
+    drawing.setAttribute("viewBox", `${(SIZE * from) / axisEnd} 0 ${(SIZE * span) / axisEnd} ${SIZE}`);
+  }
+
+  /** Bold up to time t, with a dot where each run stands; `percent` places a time on the stretch. */
+  function reveal(t, frame, percent) {
+    clip.setAttribute("width", SIZE * fraction(t, axisEnd));
     for (const kind of KINDS) {
-      const at = frame[kind];
-      const point = curves[kind].average[at.judged - 1];
-      dots[kind].classList.toggle("sv-hidden", !point);
+      const point = curves[kind].average[frame[kind].judged - 1];
+      const left = point ? percent(point[0]) : -1;
+      setClass(dots[kind], "sv-hidden", left < 0 || left > 100.01);
       if (!point) continue;
-      dots[kind].style.left = `${100 * fraction(point[0], dots[kind].end)}%`;
+      dots[kind].style.left = `${left.toFixed(3)}%`;
       dots[kind].style.top = `${100 * (1 - point[1] / top)}%`;
-      if (frame.numbers) setText(dots[kind], rate(point[1]));
-      dots[kind].classList.toggle("sv-dot-left", fraction(point[0], dots[kind].end) > 0.85);
     }
   }
-  return { node, scale, legend, redraw, reveal };
+  return { node, scale, legend, redraw, look, reveal };
 }

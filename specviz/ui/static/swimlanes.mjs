@@ -2,6 +2,7 @@
 
 import { KINDS } from "./core.mjs";
 import { lapse } from "./core_text.mjs";
+import { countUpTo } from "./core_time.mjs";
 import { h, setText } from "./dom.mjs";
 
 const TRACK = 28;
@@ -22,7 +23,8 @@ export function makeSwimlanes(ui) {
   const legend = h("span", { class: "sv-swim-legend" }, ...["draft", "verify", "sample", "step"].map((one) =>
     labels.text(h("span", { class: `sv-key-block sv-key-${one}` }), `race.swim.${one}`)));
 
-  function redraw(end) {
+  /** Draws a stretch of time. */
+  function redraw({ from, span }) {
     const scale = window.devicePixelRatio || 1;
     const width = node.clientWidth;
     if (!width) return;
@@ -32,9 +34,11 @@ export function makeSwimlanes(ui) {
     pen.scale(scale, scale);
     const ink = inks(canvas);
     const patterns = { draft: stripes(pen, ink), sample: dots(pen, ink) };
-    const x = (t) => (t / end) * width;
-    drawRounds(pen, ui.model.lanes.speculative, x, ink, patterns, ROOM.speculative - TRACK);
-    drawSteps(pen, ui.model.lanes.standard, x, ink, HEIGHT - 4 - TRACK);
+    const x = (t) => (t / span) * width;
+    const seen = (lane) => lane.records.slice(Math.max(0, countUpTo(lane.ends, from) - 1), Math.min(lane.known, countUpTo(lane.ends, from + span)));
+    pen.translate(-x(from), 0); // patterns move with what they fill
+    drawRounds(pen, seen(ui.model.lanes.speculative), x, ink, patterns, ROOM.speculative - TRACK);
+    drawSteps(pen, seen(ui.model.lanes.standard), x, ink, HEIGHT - 4 - TRACK);
     for (const kind of KINDS) {
       const { result } = ui.model.lanes[kind];
       setText(prefills[kind], result ? labels.t("race.swim.prefill", { time: lapse(result.prefill_s) }) : "");
@@ -77,11 +81,11 @@ const dots = (pen, ink) => tile(pen, 4, (small) => {
   small.fillRect(1, 1, 2, 2);
 });
 
-function drawRounds(pen, lane, x, ink, patterns, top) {
-  const most = Math.max(1, ...lane.records.slice(0, lane.known).map((round) => round.emitted.length));
-  const narrow = x(lane.ends[lane.known]) / lane.known < 12; // stripes need room
+function drawRounds(pen, rounds, x, ink, patterns, top) {
+  const most = Math.max(1, ...rounds.map((round) => round.drafted.length + 1));
+  const narrow = rounds.length && x(rounds.at(-1).end - rounds[0].start) / rounds.length < 12; // stripes need room
   const cell = Math.min(9, (STACK - 6) / most);
-  for (const round of lane.records.slice(0, lane.known)) {
+  for (const round of rounds) {
     const gap = Math.min(1, (x(round.end) - x(round.start)) * 0.08);
     const block = (from, to, fill) => {
       pen.fillStyle = fill;
@@ -103,9 +107,9 @@ function drawRounds(pen, lane, x, ink, patterns, top) {
   }
 }
 
-function drawSteps(pen, lane, x, ink, top) {
+function drawSteps(pen, steps, x, ink, top) {
   pen.globalAlpha = 0.75;
-  for (const step of lane.records.slice(0, lane.known)) {
+  for (const step of steps) {
     const width = x(step.end) - x(step.start);
     const gap = Math.min(1.5, width * 0.2);
     pen.fillStyle = ink.standard;

@@ -1,9 +1,9 @@
 // One time axis for the throughput curves and the swimlanes, with one playhead across both.
 
-import { duration, fraction, niceCeil, recordAt, ticks } from "./core_time.mjs";
+import { duration, fraction, niceCeil, recordAt, steppedLane, stretch, ticks } from "./core_time.mjs";
 import { lapse, rate, seconds } from "./core_text.mjs";
 import { makeCurves } from "./curves.mjs";
-import { h, setText } from "./dom.mjs";
+import { h, setAttribute, setText } from "./dom.mjs";
 import { makeSwimlanes } from "./swimlanes.mjs";
 
 export function makeTimeline(ui) {
@@ -15,18 +15,21 @@ export function makeTimeline(ui) {
   const grid = h("div", { class: "sv-plot", tabindex: "0", role: "slider" }, curves.node, swimlanes.node, pointer, playhead);
   labels.attribute(grid, "aria-label", "race.time.label");
   const axis = h("div", { class: "sv-axis", "aria-hidden": "true" });
+  const zoom = labels.text(h("button", { type: "button", class: "sv-button sv-zoom" }), "race.time.zoom");
+  zoom.addEventListener("click", actions.zoom);
   const readout = h("p", { class: "sv-readout" });
   const note = labels.text(h("span", { class: "sv-muted" }), "race.time.note");
   const node = h("section", { class: "sv-time sv-card" },
-    h("header", { class: "sv-card-head" }, labels.text(h("h2", {}), "race.time.title"), curves.legend, swimlanes.legend),
+    h("header", { class: "sv-card-head" }, labels.text(h("h2", {}), "race.time.title"), curves.legend, swimlanes.legend, zoom),
     h("div", { class: "sv-time-body" }, curves.scale, h("div", { class: "sv-time-names" }, ...swimlanes.names), grid, axis),
     h("footer", { class: "sv-time-foot" }, readout, note));
-  const drawn = {};
+  const drawn = { from: 0, span: 1 };
   let hovered = null;
 
+  const percent = (t) => 100 * ((t - drawn.from) / drawn.span);
   const timeAt = (event) => {
     const box = grid.getBoundingClientRect();
-    return fraction(event.clientX - box.left, box.width) * drawn.end;
+    return drawn.from + fraction(event.clientX - box.left, box.width) * drawn.span;
   };
   grid.addEventListener("pointermove", (event) => {
     hovered = timeAt(event);
@@ -43,10 +46,13 @@ export function makeTimeline(ui) {
   });
   grid.addEventListener("pointerup", actions.scrubbed);
 
-  function drawAxis(end) {
-    const marks = ticks(end, grid.clientWidth < 480 ? 4 : 8);
-    const digits = marks.some((value) => value % 1) ? 1 : 0;
-    axis.replaceChildren(...marks.map((value) => h("span", { class: `sv-tick${fraction(value, end) > 0.96 ? " sv-tick-last" : ""}`, style: `left:${100 * fraction(value, end)}%` }, `${value < 1 ? value : value.toFixed(digits)} s`)));
+  function drawAxis({ from, span }) {
+    const marks = ticks(span, grid.clientWidth < 480 ? 4 : 8, from);
+    const digits = span < 1 ? 2 : marks.some((value) => value % 1) ? 1 : 0;
+    axis.replaceChildren(...marks.map((value) => {
+      const edge = percent(value) < 4 ? " sv-tick-first" : percent(value) > 96 ? " sv-tick-last" : "";
+      return h("span", { class: `sv-tick${edge}`, style: `left:${percent(value).toFixed(3)}%` }, `${value.toFixed(digits)} s`);
+    }));
   }
 
   function described(t) {
@@ -72,18 +78,21 @@ export function makeTimeline(ui) {
     draw(frame) {
       const total = duration(ui.model);
       const end = frame.running ? niceCeil(total * 1.05) : total || 1;
-      const redraw = frame.force || frame.resized || drawn.version !== ui.model.version || drawn.end !== end;
-      if (redraw) {
-        Object.assign(drawn, { version: ui.model.version, end });
-        drawAxis(end);
-        curves.redraw(end);
-        swimlanes.redraw(end);
+      const seen = frame.scrubbing ? { from: drawn.from, span: drawn.span } : stretch(steppedLane(ui.model), frame.t, end, frame.zoomed);
+      const changed = frame.force || frame.resized || drawn.version !== ui.model.version || drawn.end !== end;
+      const moved = drawn.from !== seen.from || drawn.span !== seen.span;
+      Object.assign(drawn, seen, { version: ui.model.version, end });
+      if (changed) curves.redraw(end);
+      if (changed || moved) {
+        drawAxis(seen);
+        curves.look(seen);
+        swimlanes.redraw(seen);
       }
-      const share = 100 * fraction(frame.t, end);
-      playhead.style.left = `${share.toFixed(3)}%`;
-      curves.reveal(frame.live ? 100 : share, frame);
+      playhead.style.left = `${percent(frame.t).toFixed(3)}%`;
+      curves.reveal(frame.live ? end : frame.t, frame, percent);
+      setAttribute(zoom, "aria-pressed", frame.zoomed);
       pointer.classList.toggle("sv-hidden", hovered === null);
-      if (hovered !== null) pointer.style.left = `${100 * fraction(hovered, end)}%`;
+      if (hovered !== null) pointer.style.left = `${percent(hovered).toFixed(3)}%`;
       if (frame.numbers || hovered !== null) {
         const said = total ? described(Math.min(hovered ?? frame.t, total)) : labels.t("race.time.empty");
         setText(readout, said);

@@ -40,7 +40,7 @@ export function makeView(root, dictionaries) {
   const labels = makeLabels();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const clock = { t: 0, playing: false, live: true, speed: START_SPEED, scrubbing: false };
-  const look = { selected: null, spaces: false, force: true, resized: true, lang: "en" };
+  const look = { selected: null, spaces: false, zoomed: false, force: true, resized: true, lang: "en" };
   const inbox = [];
   let scheduled = false;
   let lastFrame = 0;
@@ -71,6 +71,10 @@ export function makeView(root, dictionaries) {
     scrubbed: () => set({ scrubbing: false }),
     speed: (speed) => set({ speed }),
     follow: () => set({ live: !clock.live, playing: false }),
+    zoom() {
+      look.zoomed = !look.zoomed;
+      changed();
+    },
     spaces() {
       look.spaces = !look.spaces;
       changed();
