@@ -21,6 +21,7 @@ DEFAULT_RULE = "rejection-sampling"
 DEFAULT_GAMMA = 4
 DEFAULT_TEMPERATURE = 0.7
 DEFAULT_MAX_NEW_TOKENS = 96
+DEFAULT_SEED = 2  # with it every example prompt shows each verdict within its first 20 rounds (docs/bench.md)
 
 MAX_GAMMA = 15  # fused decoding attention on Ascend takes at most 16 query tokens: γ + 1
 MAX_TEMPERATURE = 5.0
@@ -39,7 +40,7 @@ def make_settings(
     temperature: object = DEFAULT_TEMPERATURE,
     top_k: object = 0,
     top_p: object = 1.0,
-    seed: object = 0,
+    seed: object = DEFAULT_SEED,
     max_new_tokens: object = DEFAULT_MAX_NEW_TOKENS,
     rule: object = DEFAULT_RULE,
     quantization: object = None,

@@ -25,7 +25,7 @@ def run(
     temperature: options.Temperature = limits.DEFAULT_TEMPERATURE,
     top_k: options.TopK = 0,
     top_p: options.TopP = 1.0,
-    seed: options.Seed = 0,
+    seed: options.Seed = limits.DEFAULT_SEED,
     max_new_tokens: options.MaxNewTokens = limits.DEFAULT_MAX_NEW_TOKENS,
     min_confidence: Annotated[float, typer.Option(help="Stop a draft below this probability.")] = 0.0,
     stop: Annotated[list[str] | None, typer.Option(help="End at this text; may be given again.")] = None,

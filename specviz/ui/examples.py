@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 SHOWN = (
+    "story-dragon",
     "explain-sky",
     "python-fib",
     "recipe-pancake",
-    "story-dragon",
     "repeat-json",
     "math-word",
     "copy-edit",
