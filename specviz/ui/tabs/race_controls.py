@@ -120,9 +120,7 @@ def sampling_controls(words: Mapping[str, str], token_limit: int) -> Sampling:
     )
     seed = gr.Number(allowed.DEFAULT_SEED, precision=0, label=words["page.seed"], elem_id="seed")
     with gr.Accordion(words["page.advanced"], open=False, elem_id="advanced"):
-        top_k = gr.Number(
-            allowed.DEFAULT_SEED, precision=0, label=words["page.top_k"], info=words["page.top_k.info"], elem_id="top-k"
-        )
+        top_k = gr.Number(0, precision=0, label=words["page.top_k"], info=words["page.top_k.info"], elem_id="top-k")
         top_p = gr.Slider(0.05, 1, 1, step=0.05, label=words["page.top_p"], elem_id="top-p", buttons=[])
         rule = gr.Dropdown(
             choices("rule", allowed.RULES),
