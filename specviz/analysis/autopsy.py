@@ -37,7 +37,7 @@ ENOUGH_TOKENS = 16
 """Below this the clock's noise and the first steps' warm-up decide."""
 
 DISTURBED_MEAN = 1.5
-"""A mean target forward this many times the median tells of pauses that neither run has caused."""
+"""A mean target forward this many times the usual one tells of pauses that neither run has caused."""
 
 IMPOSSIBLE_OVERHEAD = 0.8
 """T(γ+1) is never below T(1); measured so far below, the machine was slower during the standard run."""
@@ -91,7 +91,7 @@ def _cause(
 
 
 def _disturbed(summary: Summary, *runs: Decoding) -> bool:
-    unsteady = any((run.target_step_s or 0) > DISTURBED_MEAN * (run.target_step_median_s or 0) for run in runs)
+    unsteady = any((run.target_step_s or 0) > DISTURBED_MEAN * (run.target_step_usual_s or 0) for run in runs)
     return unsteady or (summary.verification_overhead or 1) < IMPOSSIBLE_OVERHEAD
 
 
@@ -99,42 +99,40 @@ def _counterfactuals(
     standard: Decoding, speculative: Decoding, speculation: Speculation, speedup: float
 ) -> dict[Cause, float]:
     """The speedup to expect without each cause: with every draft accepted, draft steps that cost nothing, T(γ+1)
-    no more than T(1), sampling no dearer than a standard step's, and a draft in every round.
+    no more than T(1), sampling no dearer than a standard step's, and only rounds in which something was drafted.
     """
     rounds, steps = speculative.target_forwards, standard.target_forwards
     tau = speculative.tokens / rounds
     draft, verify, sample = speculative.draft_s / rounds, speculative.verify_s / rounds, speculative.sample_s / rounds
 
-    def with_tau(ideal: float) -> float:
-        return speedup * max(ideal / tau, 1.0)
-
     def with_round_of(seconds: float) -> float:
         return speedup * (draft + verify + sample) / seconds if seconds > 0 else speedup
 
     without: dict[Cause, float] = {
-        "acceptance_low": with_tau(1 + speculation.drafted / rounds),
+        "acceptance_low": speedup * max((1 + speculation.drafted / rounds) / tau, 1.0),
         "draft_expensive": with_round_of(verify + sample),
         "verification_expensive": with_round_of(draft + min(verify, standard.verify_s / steps) + sample),
         "overhead": with_round_of(draft + verify + min(sample, standard.sample_s / steps)),
     }
-    if speculation.drafting_rounds:
-        without["drafts_rare"] = with_tau(1 + (tau - 1) * rounds / speculation.drafting_rounds)
+    if speculation.drafting_tok_s and standard.tok_s:
+        without["drafts_rare"] = max(speedup, speculation.drafting_tok_s / standard.tok_s)
     return without
 
 
 def _values(summary: Summary, speculative: Decoding, speculation: Speculation, ideal: float) -> dict[str, str]:
     rounds = speculative.target_forwards
-    gamma, overhead, cost = speculation.drafted / rounds, summary.verification_overhead or 1.0, summary.cost or 0.0
-    needed = break_even_alpha(gamma, cost, overhead)
+    tau, gamma = speculative.tokens / rounds, speculation.drafted / rounds
+    round_in_steps = tau / (summary.speedup or 1.0)  # what a round costs: the τ that would break even
+    needed = break_even_alpha(gamma, 0.0, round_in_steps)
     shares = speculative.phase_shares or {}
     return {
         "speedup": f"{summary.speedup:.2f}",
         "ideal": f"{ideal:.2f}",
         "tokens": str(speculative.tokens),
-        "tau": f"{speculative.tokens / rounds:.2f}",
+        "tau": f"{tau:.2f}",
         "gamma": f"{gamma:.1f}",
-        "cost": f"{cost:.2f}",
-        "verification_overhead": f"{overhead:.2f}",
+        "cost": f"{summary.cost or 0.0:.2f}",
+        "verification_overhead": f"{summary.verification_overhead or 1.0:.2f}",
         "alpha": _percent(speculation.alpha),
         "alpha_needed": ">100%" if needed is None else _percent(needed),
         "drafting_rounds": _percent(speculation.drafting_rounds / rounds),

@@ -7,6 +7,7 @@ A figure whose data is missing is None, so the same functions serve a run that h
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, median
@@ -19,8 +20,8 @@ from specviz.trace import Position, Round, Run, RunKind, Step
 class Decoding:
     """Counts and times common to both kinds of run. Seconds are totals over the whole run.
 
-    ``target_step_median_s`` is the exception: the usual time of one target forward. A mean far above it says that
-    something else kept the machine busy.
+    ``target_step_usual_s`` is the exception: the mean time of a target forward if each had taken the median of those
+    over as many positions. A true mean far above it says that something else kept the machine busy.
     """
 
     tokens: int
@@ -31,7 +32,7 @@ class Decoding:
     verify_s: float
     sample_s: float
     overhead_s: float
-    target_step_median_s: float | None
+    target_step_usual_s: float | None
 
     @property
     def tok_s(self) -> float | None:
@@ -67,11 +68,13 @@ class Speculation:
     ``alpha`` is accepted ÷ tested. ``conditional[i]`` is the same at position i+1 of a draft, given that all
     before it were accepted; ``survival[i]`` is the chance that a draft is accepted up to position i+1: the
     product of the conditional rates, so that a draft which stopped early is not taken for a rejected one.
-    ``drafting_rounds`` counts the rounds in which anything was drafted (prompt lookup often finds nothing).
+    ``drafting_rounds`` counts the rounds in which anything was drafted (prompt lookup often finds nothing), and
+    ``drafting_tok_s`` is the speed in these alone.
     ``mean_overlap`` is the mean of Σ min(p, q) where tested: the acceptance to expect, free of the luck of u.
     """
 
     drafting_rounds: int
+    drafting_tok_s: float | None
     drafted: int
     tested: int
     accepted: int
@@ -157,19 +160,30 @@ def decoding(runs: Iterable[Run], kind: RunKind) -> Decoding | None:
         verify_s=sum(timing.verify_s for timing in timings),
         sample_s=sum(timing.sample_s for timing in timings),
         overhead_s=sum(timing.overhead_s for timing in timings),
-        target_step_median_s=median(timing.verify_s for timing in timings) if timings else None,
+        target_step_usual_s=_usual_s(records) if records else None,
     )
+
+
+def _usual_s(records: Iterable[Round | Step]) -> float:
+    by_size: dict[int, list[float]] = defaultdict(list)
+    for record in records:
+        by_size[len(record.drafted) if isinstance(record, Round) else 0].append(record.timing.verify_s)
+    return fmean(median(times) for times in by_size.values() for _ in times)
 
 
 def speculate(rounds: Sequence[Round]) -> Speculation:
     """Acceptance over these rounds."""
+    drafting = [round_ for round_ in rounds if round_.drafted]
     tested = [position for round_ in rounds for position in round_.drafted if position.verdict != "untested"]
     drafted = sum(len(round_.drafted) for round_ in rounds)
     accepted = sum(position.verdict == "accepted" for position in tested)
     tokens = sum(len(round_.emitted) for round_ in rounds)
     conditional = _conditional(rounds)
     return Speculation(
-        drafting_rounds=sum(bool(round_.drafted) for round_ in rounds),
+        drafting_rounds=len(drafting),
+        drafting_tok_s=_ratio(
+            sum(len(one.emitted) for one in drafting), sum(one.timing.duration_s for one in drafting)
+        ),
         drafted=drafted,
         tested=len(tested),
         accepted=accepted,

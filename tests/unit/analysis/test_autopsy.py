@@ -66,3 +66,20 @@ def test_every_outcome_and_cause_has_a_sentence_that_its_figures_fill() -> None:
         assert fields <= values.keys(), key
     for key in ("autopsy.outcome.unknown", "autopsy.cause.no_data"):
         assert "{" not in sentences[key]
+
+
+def test_a_forward_that_is_dear_by_its_size_is_no_disturbance() -> None:
+    """Prompt lookup drafts now and then: where verification is dear, a few forwards take many times the usual."""
+    copied = a_round("a" * 15, draft_s=(0.0001,), verify_s=0.30)
+    alone = a_round("", draft_s=(0.0001,))
+    assert judge(*[alone] * 14, *[copied] * 6).cause == "verification_expensive"
+
+
+@pytest.mark.parametrize("sample_s", [0.0, 0.02, 0.2])
+def test_the_acceptance_said_to_break_even_does(sample_s: float) -> None:
+    """All that a round costs is in it, sampling too: a race that is even has what it needs."""
+    draft_s, tokens = 0.01, 5
+    verify_s = 0.0499 * tokens - 4 * draft_s - sample_s  # a round of five tokens takes just less than five steps
+    even = judge(*[a_round("aaaa", verify_s=verify_s, sample_s=sample_s)] * 8)
+    assert even.outcome == "even"
+    assert even.values["alpha_needed"] == "100%"
