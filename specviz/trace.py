@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -24,11 +24,16 @@ FinishReason = Literal["end_of_text", "max_tokens", "stop_string", "context_limi
 
 # Bounds for files from strangers: no honest run comes near them.
 TokenId = Annotated[int, Field(ge=0, lt=2**24)]
-Text = Annotated[str, Field(max_length=100_000)]
+Text = Annotated[str, Field(max_length=1_000_000)]
 ShortText = Annotated[str, Field(max_length=1_000)]
 Seconds = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1.000001, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**40)]
+
+
+def _up_to(most: int, least: int = 0) -> Any:
+    """How many of something; a bad file is left at its first fault, since millions of them would fill the memory."""
+    return Field(min_length=least, max_length=most, fail_fast=True)
 
 
 class TraceError(ValueError):
@@ -44,7 +49,7 @@ class Candidate:
     prob: Probability
 
 
-Candidates = Annotated[tuple[Candidate, ...], Field(max_length=64)]
+Candidates = Annotated[tuple[Candidate, ...], _up_to(64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +119,8 @@ class Round:
 
     index: Count
     context_length: Count
-    drafted: Annotated[tuple[Position, ...], Field(max_length=64)]
-    emitted: Annotated[tuple[Emitted, ...], Field(max_length=65)]
+    drafted: Annotated[tuple[Position, ...], _up_to(64)]
+    emitted: Annotated[tuple[Emitted, ...], _up_to(65, least=1)]
     final_top_p: Candidates
     timing: Timing
 
@@ -136,8 +141,8 @@ class Run:
     """One whole decoding, speculative or standard. ``text`` is what a reader gets, special tokens removed."""
 
     kind: RunKind
-    rounds: Annotated[tuple[Round, ...], Field(max_length=100_000)]
-    steps: Annotated[tuple[Step, ...], Field(max_length=100_000)]
+    rounds: Annotated[tuple[Round, ...], _up_to(100_000)]
+    steps: Annotated[tuple[Step, ...], _up_to(100_000)]
     finish_reason: FinishReason
     prefill_s: Seconds
     text: Text
@@ -204,7 +209,7 @@ class Machine:
     name: ShortText
     memory_bytes: Count
     threads: Count
-    versions: dict[ShortText, ShortText]
+    versions: Annotated[dict[ShortText, ShortText], Field(max_length=64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +217,12 @@ class Prompt:
     """``text`` as typed; ``token_ids`` as the target saw it, chat template applied."""
 
     text: Text
-    token_ids: Annotated[tuple[TokenId, ...], Field(max_length=1_000_000)]
+    token_ids: Annotated[tuple[TokenId, ...], _up_to(1_000_000, least=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """First index at which two temperature-0 texts differ, and how near the target's two best were.
+    """First index at which two temperature-0 texts differ, and how near the target's logits for the two were.
 
     ``margin`` is the gap between the logits of the two tokens under one fresh target forward.
     """
@@ -225,7 +230,7 @@ class Divergence:
     index: Count
     speculative: Candidate
     standard: Candidate
-    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    margin: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ class Trace:
     models: Models
     machine: Machine
     prompt: Prompt
-    runs: Annotated[tuple[Run, ...], Field(max_length=8)]
+    runs: Annotated[tuple[Run, ...], _up_to(8)]
     recorded: ShortText
     divergence: Divergence | None = None
     version: Literal[1] = SCHEMA_VERSION
@@ -246,22 +251,7 @@ class Trace:
         return next((run for run in self.runs if run.kind == kind), None)
 
 
-for _record in (
-    Candidate,
-    Position,
-    Emitted,
-    Timing,
-    Round,
-    Step,
-    Run,
-    Settings,
-    ModelInfo,
-    Models,
-    Machine,
-    Prompt,
-    Divergence,
-    Trace,
-):
+for _record in filter(dataclasses.is_dataclass, list(globals().values())):
     # Read by pydantic when it validates a file; strange keys are refused, not dropped.
     _record.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[union-attr]
 
@@ -281,11 +271,53 @@ def from_json(data: str | bytes) -> Trace:
     if len(data) > MAX_TRACE_BYTES:
         raise TraceError(f"This trace is larger than {MAX_TRACE_BYTES // 2**20} MB, the most that is read.")
     try:
-        return _ADAPTER.validate_json(data)
+        trace = _ADAPTER.validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         raise TraceError(f"This is not a SpecViz trace of version {SCHEMA_VERSION}: {place}: {first['msg']}.") from None
+    if contradiction := _contradiction(trace):
+        raise TraceError(f"This trace contradicts itself: {contradiction}.")
+    return trace
+
+
+def _contradiction(trace: Trace) -> str | None:
+    """Where the records of a trace do not tell one story: what a person is to be shown must follow from it."""
+    for run in trace.runs:
+        records: tuple[Round | Step, ...] = run.rounds if run.kind == "speculative" else run.steps
+        if len(records) != len(run.rounds) + len(run.steps):
+            return f"a {run.kind} run holds records of the other kind"
+        context_length, end_s = len(trace.prompt.token_ids), 0.0
+        for index, record in enumerate(records):
+            place = f"record {index + 1} of the {run.kind} run"
+            if (record.index, record.context_length) != (index, context_length):
+                return f"{place} is not where its numbers say"
+            if record.timing.start_s < end_s - 1e-6:
+                return f"{place} begins before the one ahead of it has ended"
+            emitted = record.emitted if isinstance(record, Round) else (record.emitted,)
+            if isinstance(record, Round):
+                if not _explained(record, is_last=index == len(records) - 1):
+                    return f"{place} emits what its verdicts do not explain"
+            elif record.emitted.source != "target":
+                return f"{place} emits a token that was not the target's own"
+            context_length, end_s = context_length + len(emitted), record.timing.end_s
+    return None
+
+
+def _explained(round_: Round, is_last: bool) -> bool:
+    """Whether a round emits its accepted prefix and one token more; only the end of a run may cut that short."""
+    verdicts = [position.verdict for position in round_.drafted]
+    accepted = verdicts.count("accepted")
+    rejected = verdicts[accepted : accepted + 1] == ["rejected"]
+    behind = verdicts[accepted + rejected :]
+    if verdicts[:accepted] != ["accepted"] * accepted or behind != ["untested"] * len(behind):
+        return False
+    final: Source = "residual" if rejected else "bonus" if verdicts else "target"
+    prefix = [(position.token_id, "draft") for position in round_.drafted[:accepted]]
+    emitted = [(token.token_id, token.source) for token in round_.emitted]
+    if emitted == prefix:
+        return is_last and not rejected
+    return emitted[:-1] == prefix and emitted[-1][1] == final and (rejected or not behind)
 
 
 def save(trace: Trace, path: Path) -> None:
@@ -301,9 +333,8 @@ def save(trace: Trace, path: Path) -> None:
 def load(path: Path) -> Trace:
     """Read a trace file. Raises TraceError."""
     try:
-        if path.stat().st_size > MAX_TRACE_BYTES:
-            raise TraceError(f"{path.name} is larger than {MAX_TRACE_BYTES // 2**20} MB, the most that is read.")
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_TRACE_BYTES + 1)
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}.") from None
     return from_json(data)

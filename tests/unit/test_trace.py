@@ -13,47 +13,90 @@ from hypothesis import strategies as st
 from specviz import trace as records
 from specviz.trace import TraceError, from_json, load, save, to_json
 
-seconds = st.floats(0, 1e6)
+seconds = st.floats(0, 1e3)
 chances = st.floats(0, 1)
 tokens = st.integers(0, 2**24 - 1)
+glyphs = st.integers(0, 99)
 texts = st.text(max_size=8)
 candidates = st.lists(st.builds(records.Candidate, tokens, texts, chances), max_size=3).map(tuple)
-timings = st.builds(records.Timing, seconds, st.lists(seconds, max_size=3).map(tuple), seconds, seconds, seconds)
-emitted = st.builds(records.Emitted, tokens, texts, st.integers(0, 99), st.sampled_from(["draft", "residual", "bonus"]))
-positions = st.builds(
-    records.Position, tokens, texts, st.integers(0, 99), chances, chances, st.none() | chances,
-    st.sampled_from(["accepted", "rejected", "untested"]), chances, candidates, candidates, candidates,
-)  # fmt: skip
-rounds = st.builds(
-    records.Round, st.integers(0, 99), st.integers(1, 99), st.lists(positions, max_size=2).map(tuple),
-    st.lists(emitted, max_size=3).map(tuple), candidates, timings,
-)  # fmt: skip
-steps = st.builds(records.Step, st.integers(0, 99), st.integers(1, 99), emitted, candidates, timings)
-runs = st.builds(
-    records.Run, st.sampled_from(["speculative", "standard"]), st.lists(rounds, max_size=2).map(tuple),
-    st.lists(steps, max_size=2).map(tuple), st.sampled_from(["max_tokens", "end_of_text"]), seconds, texts,
-)  # fmt: skip
-traces = st.builds(
-    records.Trace,
-    st.builds(records.Settings, st.just("draft-model"), st.integers(1, 15), st.floats(0, 5), st.integers(0, 50),
-              st.floats(0.01, 1), st.integers(0, 2**63 - 1), st.integers(1, 500), st.just("rejection-sampling")),
-    st.just(records.Models(records.ModelInfo("t", "bfloat16", 1, 2, (2,)), None)),
-    st.just(records.Machine("cpu", "a machine", 1, 2, {"torch": "2.13.0"})),
-    st.builds(records.Prompt, texts, st.lists(tokens, max_size=4).map(tuple)),
-    st.lists(runs, max_size=2).map(tuple),
-    st.just("2026-01-01T00:00:00+00:00"),
-    st.none() | st.builds(records.Divergence, st.integers(0, 9), st.builds(records.Candidate, tokens, texts, chances),
-                          st.builds(records.Candidate, tokens, texts, chances), seconds),
-)  # fmt: skip
+SPELLED: dict[str, records.Verdict] = {"a": "accepted", "r": "rejected", "u": "untested"}
 
 
-@given(traces)
+@st.composite
+def timings(draw: st.DrawFn, start_s: float, draft_steps: int) -> records.Timing:
+    spans = draw(st.lists(seconds, min_size=draft_steps + 2, max_size=draft_steps + 2))
+    return records.Timing(start_s, tuple(spans[2:]), spans[0], spans[1], draw(seconds))
+
+
+@st.composite
+def rounds(draw: st.DrawFn, index: int, context_length: int, start_s: float) -> records.Round:
+    spelled = draw(st.sampled_from(["", "a", "aa", "r", "aru", "ruu"]))
+    drafted = tuple(
+        records.Position(
+            draw(tokens), draw(texts), draw(glyphs), draw(chances), draw(chances), draw(st.none() | chances),
+            SPELLED[letter], draw(chances), draw(candidates), draw(candidates), draw(candidates),
+        )
+        for letter in spelled
+    )  # fmt: skip
+    last: records.Source = "residual" if "r" in spelled else "bonus" if spelled else "target"
+    emitted = [
+        records.Emitted(position.token_id, draw(texts), draw(glyphs), "draft")
+        for position in drafted
+        if position.verdict == "accepted"
+    ]
+    emitted.append(records.Emitted(draw(tokens), draw(texts), draw(glyphs), last))
+    timing = draw(timings(start_s, len(drafted)))
+    return records.Round(index, context_length, drafted, tuple(emitted), draw(candidates), timing)
+
+
+@st.composite
+def steps(draw: st.DrawFn, index: int, context_length: int, start_s: float) -> records.Step:
+    emitted = records.Emitted(draw(tokens), draw(texts), draw(glyphs), "target")
+    return records.Step(index, context_length, emitted, draw(candidates), draw(timings(start_s, 0)))
+
+
+@st.composite
+def runs(draw: st.DrawFn, prompt_tokens: int) -> records.Run:
+    kind: records.RunKind = draw(st.sampled_from(["speculative", "standard"]))
+    made: list[records.Round | records.Step] = []
+    length, end_s = prompt_tokens, 0.0
+    for index in range(draw(st.integers(0, 3))):
+        made.append(draw((rounds if kind == "speculative" else steps)(index, length, end_s)))
+        length += len(made[-1].emitted) if isinstance(made[-1], records.Round) else 1
+        end_s = made[-1].timing.end_s
+    whole, none = tuple(made), ()
+    sorted_out = (whole, none) if kind == "speculative" else (none, whole)
+    return records.Run(
+        kind, *sorted_out, draw(st.sampled_from(["max_tokens", "end_of_text"])), draw(seconds), draw(texts)
+    )
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> records.Trace:
+    settings = st.builds(
+        records.Settings, st.just("draft-model"), st.integers(1, 15), st.floats(0, 5), st.integers(0, 50),
+        st.floats(0.01, 1), st.integers(0, 2**63 - 1), st.integers(1, 500), st.just("rejection-sampling"),
+    )  # fmt: skip
+    candidate = st.builds(records.Candidate, tokens, texts, chances)
+    prompt = draw(st.builds(records.Prompt, texts, st.lists(tokens, min_size=1, max_size=4).map(tuple)))
+    return records.Trace(
+        draw(settings),
+        records.Models(records.ModelInfo("t", "bfloat16", 1, 2, (2,)), None),
+        records.Machine("cpu", "a machine", 1, 2, {"torch": "2.13.0"}),
+        prompt,
+        tuple(draw(st.lists(runs(len(prompt.token_ids)), max_size=2))),
+        "2026-01-01T00:00:00+00:00",
+        draw(st.none() | st.builds(records.Divergence, st.integers(0, 9), candidate, candidate, seconds)),
+    )
+
+
+@given(traces())
 def test_a_trace_survives_json_and_pickle(trace: records.Trace) -> None:
     assert from_json(to_json(trace)) == trace
     assert pickle.loads(pickle.dumps(trace)) == trace
 
 
-@given(traces)
+@given(traces())
 def test_saving_is_whole_or_not_at_all(tmp_path_factory: pytest.TempPathFactory, trace: records.Trace) -> None:
     folder = tmp_path_factory.mktemp("traces")
     save(trace, folder / "a.json")
@@ -95,11 +138,15 @@ def changed(path: list[str | int], value: object) -> str:
         changed(["settings", "temperature"], float("nan")),
         changed(["settings", "surprise"], 1),
         changed(["prompt", "token_ids"], [-1]),
-        changed(["prompt", "text"], "x" * 200_000),
+        changed(["prompt", "text"], "x" * 2_000_000),
         changed(["runs", 0, "kind"], "other"),
         changed(["runs", 0, "steps", 0, "timing", "verify_s"], float("inf")),
         changed(["runs", 0, "steps", 0, "emitted", "token_id"], 2**40),
         changed(["runs"], [GOOD["runs"][0]] * 50),
+        changed(["prompt", "token_ids"], []),
+        changed(["machine", "versions"], "[" * 100_000),
+        "[" * 100_000,
+        '{"version": 1' + "0" * 10_000 + "}",
     ],
 )
 def test_what_is_no_trace_gets_one_sentence(content: str, tmp_path: Path) -> None:
