@@ -43,6 +43,13 @@ test("a round goes from drafting through one verification to its verdicts", () =
   assert.equal(laneAt(speculative, 0.09).active.phase, "sample");
 });
 
+test("a draft that one step made is there as a whole once it is made", () => {
+  const round = { ...speculative.records[0], draftEnds: [speculative.records[0].draftEnd] };
+  const lane = { ...speculative, records: [round, ...speculative.records.slice(1)] };
+  assert.equal(laneAt(lane, 0.015).active.drafted, 0);
+  assert.equal(laneAt(lane, 0.055).active.drafted, 3);
+});
+
 test("an empty lane is at rest at any time", () => {
   const empty = newModel();
   assert.equal(laneAt(empty.lanes.speculative, Infinity).judged, 0);

@@ -35,8 +35,8 @@ export function laneAt(lane, t) {
 }
 
 function phaseAt(record, t) {
-  const drafted = countUpTo(record.draftEnds, t);
-  if (t < record.draftEnd) return { index: record.index, phase: "draft", drafted, progress: 0 };
+  if (t < record.draftEnd) return { index: record.index, phase: "draft", drafted: countUpTo(record.draftEnds, t), progress: 0 };
+  const drafted = record.drafted.length; // not the number of draft steps: prompt lookup copies a whole draft in one
   const progress = Math.min(1, (t - record.draftEnd) / Math.max(EPSILON, record.verifyEnd - record.draftEnd));
   return { index: record.index, phase: progress < 1 ? "verify" : "sample", drafted, progress };
 }

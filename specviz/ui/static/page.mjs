@@ -71,7 +71,8 @@ function runningKind({ lanes, meta }) {
 function settingsText(labels, { settings, target, draft }) {
   const drafter = settings.quantization ? `${settings.drafter} ${settings.quantization}` : settings.drafter;
   return [target.name, draft && draft.name !== target.name ? `${drafter} (${draft.name})` : drafter,
-    `γ ${settings.gamma}`, `T ${settings.temperature}`, labels.t("race.state.seed", { seed: settings.seed })].join(" · ");
+    `γ ${settings.gamma}`, `T ${settings.temperature}`, settings.top_k ? `top-k ${settings.top_k}` : "",
+    settings.top_p < 1 ? `top-p ${settings.top_p}` : "", labels.t("race.state.seed", { seed: settings.seed })].filter(Boolean).join(" · ");
 }
 
 function modelsText(labels, { target, draft, machine, threads }) {
