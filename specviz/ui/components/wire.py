@@ -26,7 +26,6 @@ from specviz.analysis.metrics import as_dict, summarize
 from specviz.events import Done, Event, Finished, Progress
 from specviz.trace import (
     Candidates,
-    Divergence,
     Emitted,
     Machine,
     ModelInfo,
@@ -209,15 +208,15 @@ def _divergence(trace: Trace) -> Json | None:
     speculative, standard = trace.run("speculative"), trace.run("standard")
     if trace.settings.temperature > 0 or not speculative or not standard:
         return None
-    part: Divergence | None = trace.divergence
+    part = trace.divergence
     if part is None:
         return {"same": True} if speculative.token_ids == standard.token_ids else None
     return {
         "same": False,
         "index": part.index,
         "margin": _short(part.margin),
-        "speculative": part.speculative and part.speculative.text,
-        "standard": part.standard and part.standard.text,
+        "speculative": part.speculative.text,
+        "standard": part.standard.text,
     }
 
 

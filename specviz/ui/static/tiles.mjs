@@ -60,9 +60,8 @@ export function makeTiles(ui) {
   function divergenceText(divergence, meta) {
     if (!divergence || meta?.settings.temperature > 0) return "";
     if (divergence.same) return labels.t("race.same_text");
-    const quoted = (text) => (text === null ? labels.t("race.end_chip") : label(text));
     return labels.t("race.parting", {
-      n: divergence.index + 1, margin: divergence.margin, speculative: quoted(divergence.speculative), standard: quoted(divergence.standard),
+      n: divergence.index + 1, margin: divergence.margin, speculative: label(divergence.speculative), standard: label(divergence.standard),
     });
   }
 }

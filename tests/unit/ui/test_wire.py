@@ -241,13 +241,13 @@ def test_u_stays_on_its_side_of_the_threshold() -> None:
 
 
 def test_the_texts_are_compared_at_temperature_0_only() -> None:
-    parted = Divergence(5, Candidate(1, "a", 0.5), None, 0.02)
+    parted = Divergence(5, Candidate(1, "a", 0.5), Candidate(2, "b", 0.4), 0.02)
     assert json.loads(recorded(trace(0.0, parted)))["divergence"] == {
         "same": False,
         "index": 5,
         "margin": 0.02,
         "speculative": "a",
-        "standard": None,
+        "standard": "b",
     }
     assert "divergence" not in json.loads(recorded(trace(0.7)))
 
