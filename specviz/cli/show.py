@@ -33,8 +33,9 @@ def report(trace: Trace) -> Group:
     parts: list[RenderableType] = []
     for run in trace.runs:
         parts += ["", Text(f"{run.kind}: {run.finish_reason.replace('_', ' ')}", "bold"), transcript.plain_text(run)]
-    if trace.settings.temperature == 0 and len(trace.runs) > 1:
-        parts += ["", transcript.agreement(trace.divergence)]
+    speculative, standard = trace.run("speculative"), trace.run("standard")
+    if trace.settings.temperature == 0 and speculative and standard:
+        parts += ["", transcript.agreement(speculative, standard, trace.divergence)]
     summary = summarize(trace.runs)
     parts += ["", tiles.tiles(summary), tiles.times(summary)]
     if summary.speculation and summary.speculation.conditional:

@@ -44,9 +44,11 @@ def plain_text(run: Run) -> Text:
     return Text("".join(c if c in "\n\t" else _escaped(c) for c in run.text))
 
 
-def agreement(divergence: Divergence | None) -> Text:
+def agreement(speculative: Run, standard: Run, divergence: Divergence | None) -> Text:
     """Whether two runs at temperature 0 wrote the same, and how near the target's choice was where they part."""
     if divergence is None:
+        if speculative.token_ids != standard.token_ids:
+            return Text("One run ended before the other, so the two texts are not compared.")
         return Text("At temperature 0 both runs wrote the same tokens.")
     first, second = visible(divergence.speculative.text), visible(divergence.standard.text)
     return Text(

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from specviz.cli import transcript
 from specviz.trace import Candidate, Divergence, Run
-from tests.unit.analysis.made_runs import a_round
+from tests.unit.analysis.made_runs import a_round, speculative, standard
 
 
 def rendered(renderable: object, *, colour: bool = False) -> str:
@@ -48,7 +48,9 @@ def test_the_whole_text_keeps_its_lines_but_no_escapes() -> None:
 
 
 def test_where_two_runs_part() -> None:
-    parted = transcript.agreement(Divergence(4, Candidate(1, " a", 0.4), Candidate(2, " b", 0.39), 0.0312))
+    runs = speculative(a_round("aaaa")), standard(5)
+    parted = transcript.agreement(*runs, Divergence(4, Candidate(1, " a", 0.4), Candidate(2, " b", 0.39), 0.0312))
     assert "token 5: ·a (speculative), ·b (standard)" in parted.plain
     assert "0.0312 apart" in parted.plain
-    assert "same tokens" in transcript.agreement(None).plain
+    assert "same tokens" in transcript.agreement(*runs, None).plain
+    assert "not compared" in transcript.agreement(speculative(a_round("aaaa")), standard(3), None).plain
