@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from specviz.errors import UserError
@@ -14,28 +15,36 @@ def check_writable(path: Path | None) -> None:
         return
     if path.is_dir():
         raise UserError(f"{path} is a folder. Name a file in it.")
-    if not path.parent.is_dir():
+    place = path.resolve()
+    if not place.parent.is_dir():
         raise UserError(f"There is no folder {path.parent}. Create it or choose another place.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(path if _is_device(path) else place.parent, os.W_OK):
         raise UserError(f"{path} cannot be written: permission denied. Choose another place.")
 
 
 def write(path: Path, content: str) -> None:
     """Write all of it, or leave what was there. Raises UserError."""
     try:
-        if path.exists() and not path.is_file():  # a pipe or device is written to, never replaced
+        if _is_device(path):
             path.write_text(content, encoding="utf-8")
         else:
-            _replace(path, content)
+            _replace(path.resolve(), content)  # a link goes on pointing to the file
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"{path} could not be written: {reason}. Make room or choose another place.") from None
 
 
+def _is_device(path: Path) -> bool:
+    """A pipe, a terminal and the like: written to, never replaced."""
+    return path.exists() and not path.is_file()
+
+
 def _replace(path: Path, content: str) -> None:
-    part = path.with_name(path.name + ".part")
+    # A name that nobody can have put a link of their own under.
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        part.write_text(content, encoding="utf-8")
+        with part.open("x", encoding="utf-8") as file:
+            file.write(content)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

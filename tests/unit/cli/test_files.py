@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -43,6 +44,25 @@ def test_an_interrupted_write_keeps_the_old_file_and_leaves_no_half(tmp_path: Pa
     assert "File too large" in said
     assert file.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_goes_on_pointing_to_the_file_that_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    file, link = tmp_path / "elsewhere" / "trace.json", tmp_path / "link.json"
+    link.symlink_to(file)
+    for content in ("new file", "old file"):
+        check_writable(link)
+        write(link, content)
+        assert link.is_symlink()
+        assert file.read_text(encoding="utf-8") == content
+
+
+def test_a_pipe_is_written_to() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, encoding="utf-8") as end:
+        write(Path(f"/dev/fd/{writer}"), "record")
+        os.close(writer)
+        assert end.read() == "record"
 
 
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
