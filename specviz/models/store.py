@@ -27,9 +27,12 @@ def silent(what: str, fraction: float) -> None:
 
 
 def root() -> Path:
-    """``SPECVIZ_CACHE``, or the user's cache folder of this system."""
+    """``SPECVIZ_CACHE``, or the user's cache folder of this system. Raises UserError where there is no home."""
     chosen = os.environ.get("SPECVIZ_CACHE")
-    return Path(chosen).expanduser().resolve() if chosen else user_cache_path("specviz", appauthor=False)
+    try:
+        return Path(chosen).expanduser().resolve() if chosen else user_cache_path("specviz", appauthor=False)
+    except RuntimeError:  # a user without a home, as in some containers
+        raise UserError("There is no home folder to keep models in. Set SPECVIZ_CACHE to a folder.") from None
 
 
 def build_once(destination: Path, build: Callable[[Path], None]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
 import textwrap
@@ -110,3 +111,13 @@ def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: py
     assert store.root() == tmp_path / "x"
     monkeypatch.delenv("SPECVIZ_CACHE")
     assert store.root().name == "specviz"
+
+
+@pytest.mark.parametrize("asked", ["", "~/models"])
+def test_without_a_home_folder_the_way_out_is_named(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPECVIZ_CACHE", asked)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # a user that the system does not know
+    with pytest.raises(UserError, match="Set SPECVIZ_CACHE"):
+        store.root()
