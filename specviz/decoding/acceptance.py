@@ -13,8 +13,6 @@ from torch import Tensor
 
 from specviz.decoding.distribution import draw, one_hot, residual
 
-RULES = ("rejection-sampling", "greedy-match")
-
 
 class Judgement(NamedTuple):
     """``n_accepted`` [] leading drafted tokens stand, then comes ``final_token`` []; both int64.

@@ -11,19 +11,19 @@ import torch
 class Clock:
     """``begin`` a round, ``mark`` the end of each span, read ``spans`` once the round's host sync is over.
 
-    On CUDA and NPU the marks are events in the device's stream; elsewhere work is done when a call returns.
+    On an accelerator the marks are events in the device's stream; on the CPU work is done when a call returns.
     ``elapsed`` sums the spans of all rounds: a clock that stands still outside them.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._events = {"cuda": "cuda", "npu": "npu"}.get(device.type)
+        self._backend: Any = None if device.type == "cpu" else getattr(torch, device.type)
         self._marks: list[Any] = []
         self.elapsed = 0.0
 
     def _now(self) -> Any:
-        if self._events is None:
+        if self._backend is None:
             return time.perf_counter()
-        event = getattr(torch, self._events).Event(enable_timing=True)
+        event = self._backend.Event(enable_timing=True)
         event.record()
         return event
 
@@ -36,7 +36,7 @@ class Clock:
     def spans(self) -> list[float]:
         """Seconds between successive marks; adds them to ``elapsed``. Call after the last mark's work is done."""
         pairs = list(zip(self._marks, self._marks[1:], strict=False))
-        if self._events is None:
+        if self._backend is None:
             spans = [end - start for start, end in pairs]
         else:
             self._marks[-1].synchronize()

@@ -76,7 +76,7 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
 
 def overlap(p: Tensor, q: Tensor) -> Tensor:
     """Σ min(p, q) [...]: the chance that a token drafted from q is accepted (Leviathan et al. 2023, §3.2)."""
-    return torch.minimum(p, q).sum(-1)
+    return torch.minimum(p, q).sum(-1).clamp(max=1)  # rounding may lift the sum above it
 
 
 def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:

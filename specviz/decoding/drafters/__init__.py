@@ -1,3 +1,1 @@
 """One drafter a file."""
-
-DRAFTERS = ("quantized-self", "draft-model", "prompt-lookup")
