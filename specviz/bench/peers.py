@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.generation.streamers import BaseStreamer
 
+from specviz import devices
 from specviz.bench.measurement import Measurement
 from specviz.models.load import Pair
 from specviz.trace import Settings
@@ -76,7 +77,7 @@ def _generate(pair: Pair, prompt: str, settings: Settings, **how: Any) -> Measur
     prompt_ids = torch.tensor([pair.encode_chat(prompt)], device=device)
     if settings.temperature > 0:
         how |= {"temperature": settings.temperature, "top_k": settings.top_k, "top_p": settings.top_p}
-    torch.manual_seed(settings.seed)
+    devices.seed(settings.seed)
     arrivals = Arrivals()
     started = time.perf_counter()
     pair.target_module.generate(
@@ -84,8 +85,8 @@ def _generate(pair: Pair, prompt: str, settings: Settings, **how: Any) -> Measur
         attention_mask=torch.ones_like(prompt_ids),
         do_sample=settings.temperature > 0,
         max_new_tokens=settings.max_new_tokens,
-        eos_token_id=list(pair.eos_token_ids),
-        pad_token_id=pair.eos_token_ids[0],
+        eos_token_id=list(pair.eos_token_ids) or None,
+        pad_token_id=next(iter(pair.eos_token_ids), 0),
         streamer=arrivals,
         **how,
     )

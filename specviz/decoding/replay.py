@@ -28,6 +28,9 @@ def p_and_q_at(trace: Trace, round_index: int, target: LanguageModel, drafter: D
     drafted = [position.token_id for position in run.rounds[round_index].drafted]
     if max(context + drafted) >= target.vocab_size:
         raise UserError("This trace was made with another model: it holds token ids that the loaded one does not have.")
+    limit = min(target.context_limit, drafter.context_limit)
+    if len(context) + len(drafted) > limit:
+        raise UserError(f"This trace was made with another model: the loaded one reads {limit:,} tokens at most.")
     settings = trace.settings
     sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
 

@@ -62,5 +62,8 @@ def test_a_round_that_does_not_exist_and_a_foreign_trace_get_a_sentence(tokenize
     for index in (-1, 99):
         with pytest.raises(UserError, match="no speculative round"):
             p_and_q_at(trace, index, target, lookup)
-    with pytest.raises(UserError, match="another model"):
-        p_and_q_at(trace, 0, LlamaModel(tiny_llama(32)), lookup)
+    short = LlamaModel(tiny_llama(VOCAB))
+    short.context_limit = len(PROMPT)
+    for other in (LlamaModel(tiny_llama(32)), short):
+        with pytest.raises(UserError, match="another model"):
+            p_and_q_at(trace, 0, other, lookup)
