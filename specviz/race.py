@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from specviz import devices
 from specviz.decoding.autoregressive import Autoregressive
 from specviz.decoding.distribution import Sampling
 from specviz.decoding.drafters.base import Drafter
@@ -117,6 +118,7 @@ def _run(
     rounds: list[Round] = []
     steps: list[Step] = []
     loop: Speculative | Autoregressive
+    devices.reset_peak_memory(pair.target.device)
     if kind == "speculative":
         loop = Speculative(pair.target, drafter, sampling, settings.gamma, settings.seed, ending, recorder, poll)
         for round_ in loop.rounds(prompt_ids):
@@ -127,7 +129,8 @@ def _run(
         for step in loop.steps(prompt_ids):
             steps.append(step)
             yield Progress(kind, step)
-    run = Run(kind, tuple(rounds), tuple(steps), loop.finish_reason, loop.prefill_s, text="")
+    peak = devices.peak_memory_bytes(pair.target.device)
+    run = Run(kind, tuple(rounds), tuple(steps), loop.finish_reason, loop.prefill_s, text="", peak_memory_bytes=peak)
     return replace(run, text=_readable(pair, run.token_ids, settings.stop))
 
 
