@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, cast, get_args
 
 from specviz.errors import UserError
-from specviz.trace import Settings
-
-Quantization = Literal["int4-g32", "int4-g32-head4", "int4-g64", "int8"]
+from specviz.trace import Quantization, Settings
 
 DRAFTERS = ("quantized-self", "draft-model", "prompt-lookup")
 QUANTIZATIONS: tuple[str, ...] = get_args(Quantization)
@@ -21,7 +19,7 @@ DEFAULT_RULE = "rejection-sampling"
 DEFAULT_GAMMA = 4
 DEFAULT_TEMPERATURE = 0.7
 DEFAULT_MAX_NEW_TOKENS = 96
-DEFAULT_SEED = 2  # with it every example prompt shows each verdict within its first 20 rounds (docs/bench.md)
+DEFAULT_SEED = 2  # with it every example prompt shows all kinds of tokens within its first 20 rounds
 
 MAX_GAMMA = 15  # fused decoding attention on Ascend takes at most 16 query tokens: γ + 1
 MAX_TEMPERATURE = 5.0

@@ -20,6 +20,7 @@ MAX_TRACE_BYTES = 64 * 1024 * 1024
 Verdict = Literal["accepted", "rejected", "untested"]
 Source = Literal["draft", "residual", "bonus", "target"]
 RunKind = Literal["speculative", "standard"]
+Quantization = Literal["int4-g32", "int4-g32-head4", "int4-g64", "int8"]
 FinishReason = Literal["end_of_text", "max_tokens", "stop_string", "context_limit", "deadline", "cancelled"]
 
 # Bounds for files from strangers: no honest run comes near them.
@@ -175,7 +176,7 @@ class Settings:
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     max_new_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     rule: ShortText
-    quantization: Literal["", "int4-g32", "int4-g32-head4", "int4-g64", "int8"] = ""
+    quantization: Quantization | Literal[""] = ""
     min_confidence: Probability = 0.0
     stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
 
