@@ -87,7 +87,7 @@ def serve(service: Service, *, host: str | None = None, port: int | None = None)
         server_name=host,
         server_port=port,
         theme=theme(),
-        css_paths=[*CSS_PATHS, STATIC / "page.css"],
+        css_paths=[*CSS_PATHS, STATIC / "page.css", STATIC / "figures.css"],
         head=HEAD,
         favicon_path=STATIC / "favicon.svg",
         footer_links=[],

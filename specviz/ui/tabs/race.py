@@ -23,6 +23,7 @@ from specviz.ui.components.race_view import RaceView
 from specviz.ui.components.wire import recorded
 from specviz.ui.examples import Example
 from specviz.ui.tabs.race_controls import ORDERS, ask_controls, sampling_controls
+from specviz.ui.tabs.race_figures import RaceFigures
 from specviz.ui.tabs.race_stream import frames
 
 log = logging.getLogger(__name__)
@@ -54,12 +55,15 @@ class RaceTab:
                         words["page.export"], value=first if first.exists() else None, size="sm", elem_id="export"
                     )
                     upload = gr.UploadButton(words["page.import"], size="sm", elem_id="import")
+                figures = RaceFigures(words)
+                figures.build()
             with gr.Column(elem_id="race-settings"):
                 sampling = sampling_controls(words, self.service.options.token_limit)
 
         buttons = [ask.run, ask.stop]
         asked = [ask.run.click, ask.prompt.submit]
         gr.on(asked, lambda: _buttons(running=True), outputs=buttons, queue=False, **PRIVATE)
+        figures.hide(asked)
         racing = gr.on(
             asked,
             self.race,
@@ -73,7 +77,8 @@ class RaceTab:
         )
         ended = racing.then(lambda: _buttons(running=False), outputs=buttons, queue=False, **PRIVATE)
         ask.stop.click(self.stop, queue=False, **PRIVATE)
-        upload.upload(self.show_file, upload, [view, ask.notice, export], trigger_mode="once", **PRIVATE)
+        opened = upload.upload(self.show_file, upload, [view, ask.notice, export], trigger_mode="once", **PRIVATE)
+        figures.follow(export, [ended, opened])
         return ended
 
     async def race(
@@ -121,14 +126,15 @@ class RaceTab:
                 async for view, message, trace in stream:
                     shown = gr.skip() if view is None else view, gr.skip() if message is None else message
                     if trace is None:
-                        yield *shown, gr.skip()
+                        # Once the view shows this race, the file of the one before is not offered with it.
+                        yield *shown, gr.skip() if view is None else None
                         continue
                     try:
                         with TemporaryDirectory(prefix="specviz-") as folder:
                             yield *shown, await asyncio.to_thread(_file, trace, Path(folder))
                     except OSError:
                         log.exception("A trace could not be written")
-                        yield shown[0], notice(self.words["page.export.failed"]), gr.skip()
+                        yield shown[0], notice(self.words["page.export.failed"]), None
         finally:
             ticket.cancel()  # a closed tab, a reload, an error: whatever it was, nobody reads on
 

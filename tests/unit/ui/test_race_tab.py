@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import json
 import math
 import time
@@ -198,6 +199,17 @@ def test_a_bug_in_the_engine_is_an_apology(tab: RaceTab, monkeypatch: pytest.Mon
     assert not messages(frames)
 
 
+def test_a_race_that_breaks_leaves_no_file_of_the_one_before(tab: RaceTab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaking(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        yield from itertools.islice(synthetic.race(*args, **kwargs), 20)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("specviz.race.race", breaking)
+    frames = run(tab.race(**GOOD | {"max_new_tokens": 100}, request=visitor()))
+    assert messages(frames)[-1]["state"] == "failed"
+    assert all(export is None for view, _, export in frames if isinstance(view, str))
+
+
 def test_the_time_limit_is_said(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
     short = Service(Options(limits=Limits(run_s=0.3)), load=lambda options, report: synthetic.PAIR)  # type: ignore[arg-type,return-value]
     try:
@@ -217,7 +229,7 @@ def test_a_full_disk_costs_the_export_alone(tab: RaceTab, monkeypatch: pytest.Mo
     frames = run(tab.race(**GOOD, request=visitor()))
     assert messages(frames)[-1]["state"] == "finished"
     assert sentences(frames)[-1].startswith("The trace could not be written")
-    assert not isinstance(frames[-1][2], str)
+    assert frames[-1][2] is None
 
 
 def test_a_failed_load_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
