@@ -149,7 +149,7 @@ def _draw_curve(figure: go.Figure, curve: GammaCurve, gamma: int, measured: floa
         name="measured",
         mode="markers",
         marker={"color": INK, "size": 12, "symbol": "diamond"},
-        hovertemplate="γ = %{x}: %{y:.2f}×<extra></extra>",
+        hoverinfo="skip",
     )
     key = "◆ {}<br><span style='color: {}'>●</span> {}".format(
         words["figures.gamma.point"].format(measured=f"{measured:.2f}", gamma=gamma),
@@ -227,6 +227,7 @@ def _blank() -> go.Figure:
         showlegend=False,
         dragmode=False,
         hovermode="x",
+        hoverlabel={"font_family": "system-ui, sans-serif"},
     )
     figure.update_xaxes(fixedrange=True, showgrid=False, zeroline=False, showline=True, linecolor=SAMPLE)
     figure.update_yaxes(fixedrange=True, automargin=True)
