@@ -165,6 +165,7 @@ class Run:
 class Settings:
     """What the visitor asked for. ``quantization`` is for the drafter ``quantized-self`` alone.
 
+    ``epsilon`` and ``delta`` are for the rule ``typical`` alone, ``kl_threshold`` (nats) for that of its name.
     ``min_confidence`` > 0 lets a drafter stop early once its own token falls below that probability.
     """
 
@@ -178,6 +179,9 @@ class Settings:
     rule: ShortText
     quantization: Quantization | Literal[""] = ""
     min_confidence: Probability = 0.0
+    epsilon: Probability = 0.09
+    delta: Probability = 0.3
+    kl_threshold: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)] = 0.8
     stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
 
 
@@ -322,13 +326,8 @@ def _explained(round_: Round, is_last: bool) -> bool:
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write a trace; an interrupted write leaves no half file. Raises OSError."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(to_json(trace), encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Write a trace into a folder of one's own; what people name is written by ``cli.files``. Raises OSError."""
+    path.write_text(to_json(trace), encoding="utf-8")
 
 
 def load(path: Path) -> Trace:

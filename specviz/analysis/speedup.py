@@ -7,7 +7,6 @@ acceptance comes in stretches, so a measured speedup beside this one shows what 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 MAX_GAMMA = 15
 
@@ -29,18 +28,6 @@ def expected_speedup(alpha: float, gamma: float, cost: float, overhead: float = 
     ``cost`` is c, one draft step over one target step; ``overhead`` is T(γ+1)/T(1).
     """
     return expected_tokens(alpha, gamma) / (gamma * cost + overhead)
-
-
-def best_gamma(
-    alpha: float, cost: float, overhead: Callable[[int], float] = lambda gamma: 1.0, limit: int = MAX_GAMMA
-) -> tuple[int, float]:
-    """The γ ≤ ``limit`` with the largest expected speedup, and that speedup.
-
-    γ = 0 (speedup 1) says that standard decoding is not to be beaten. ``overhead(γ)`` is T(γ+1)/T(1).
-    """
-    candidates = [(0, 1.0)]
-    candidates += [(g, expected_speedup(alpha, g, cost, overhead(g))) for g in range(1, limit + 1)]
-    return max(candidates, key=lambda candidate: candidate[1])
 
 
 def break_even_alpha(gamma: float, cost: float, overhead: float = 1.0) -> float | None:
