@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,7 @@ def test_a_race_tells_its_story_in_order_and_its_trace_holds_all_of_it(pair: Pai
     assert speculative.text == standard.text
     assert trace.divergence is None
     assert trace.models.draft is not None
+    assert all((run.peak_memory_bytes or 0) > 0 for run in trace.runs) == (sys.platform == "linux")
     assert from_json(to_json(trace)) == trace
 
 
