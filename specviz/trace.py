@@ -165,7 +165,6 @@ class Run:
 class Settings:
     """What the visitor asked for. ``quantization`` is for the drafter ``quantized-self`` alone.
 
-    ``epsilon`` and ``delta`` are for the rule ``typical`` alone, ``kl_threshold`` (nats) for that of its name.
     ``min_confidence`` > 0 lets a drafter stop early once its own token falls below that probability.
     """
 
@@ -179,9 +178,6 @@ class Settings:
     rule: ShortText
     quantization: Quantization | Literal[""] = ""
     min_confidence: Probability = 0.0
-    epsilon: Probability = 0.09
-    delta: Probability = 0.3
-    kl_threshold: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)] = 0.8
     stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -11,6 +12,10 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from specviz.models.llama import LlamaModel
 from specviz.models.transformers_model import TransformersModel
+
+# Time is measured in bench, not in tests: a busy machine must not fail a property.
+hypothesis.settings.register_profile("specviz", deadline=None)
+hypothesis.settings.load_profile("specviz")
 
 
 def tiny_llama(vocab_size: int = 32, seed: int = 0, layers: int = 2, kv_heads: int = 2) -> LlamaForCausalLM:

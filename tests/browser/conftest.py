@@ -16,14 +16,14 @@ from specviz.ui.app import serve
 expect.set_options(timeout=20_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service() -> Iterator[Service]:
     service = Service(Options(threads=2))
     yield service
     service.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(service: Service) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -33,7 +33,7 @@ def address(service: Service) -> Iterator[str]:
     page.close(verbose=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # The system's chromium where there is one; otherwise the one that playwright installs.
