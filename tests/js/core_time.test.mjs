@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { merge, newModel } from "../../specviz/ui/static/core.mjs";
 import {
-  averageCurve, countUpTo, duration, groupsShown, laneAt, niceCeil, railRounds, recordAt, stepTime, steppedLane, stretch, ticks, windowCurve,
+  averageCurve, countUpTo, decimals, duration, groupsShown, laneAt, niceCeil, railRounds, recordAt, stepTime, steppedLane, stretch, ticks, windowCurve,
 } from "../../specviz/ui/static/core_time.mjs";
 
 const model = merge(newModel(), JSON.parse(readFileSync(new URL("race.json", import.meta.url), "utf8")));
@@ -136,4 +136,18 @@ test("a stretch is the whole axis, or some rounds around the playhead that never
 
 test("marks of a stretch lie on round values inside it", () => {
   assert.deepEqual(ticks(0.8, 4, 4.65), [4.8, 5, 5.2, 5.4]);
+});
+
+test("marks are written with as many decimals as they have", () => {
+  assert.equal(decimals([0, 20, 40]), 0);
+  assert.equal(decimals(ticks(1.8, 8)), 2);
+  assert.equal(decimals(ticks(0.8, 4, 4.65)), 1);
+  assert.equal(decimals([]), 0);
+});
+
+test("at the end of a record the next has not begun, even if its start was rounded down", () => {
+  const next = { index: 1, start: 0.099999, draftEnds: [0.15], draftEnd: 0.15, verifyEnd: 0.19, end: 0.2, drafted: [{}] };
+  const lane = { records: [{ index: 0, start: 0, end: 0.1 }, next], known: 2, ends: [0, 0.1, 0.2], tokens: [0, 1, 2] };
+  assert.equal(laneAt(lane, 0.1).active, null);
+  assert.equal(laneAt(lane, 0.11).active.phase, "draft");
 });

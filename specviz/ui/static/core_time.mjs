@@ -30,7 +30,7 @@ export function laneAt(lane, t) {
   const tokens = lane.tokens[judged];
   const rate = judged ? tokens / lane.ends[judged] : null;
   const next = lane.records[judged];
-  const active = judged < lane.known && t > next.start + EPSILON ? phaseAt(next, t) : null;
+  const active = judged < lane.known && t > Math.max(next.start, lane.ends[judged]) + EPSILON ? phaseAt(next, t) : null;
   return { judged, tokens, rate, elapsed, active, complete: judged === lane.known };
 }
 
@@ -93,6 +93,9 @@ export function ticks(span, wanted = 5, from = 0) {
   const count = Math.floor((from + span) / step + 1e-9) - first;
   return Array.from({ length: count + 1 }, (_, i) => Number(((first + i) * step).toPrecision(6)));
 }
+
+/** The decimals that write every one of some round values exactly, at most four. */
+export const decimals = (values) => Math.max(0, ...values.map((value) => (String(Number(value.toFixed(4))).split(".")[1] ?? "").length));
 
 const ZOOMED_RECORDS = 8;
 

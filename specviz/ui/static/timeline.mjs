@@ -1,6 +1,6 @@
 // One time axis for the throughput curves and the swimlanes, with one playhead across both.
 
-import { duration, fraction, niceCeil, recordAt, steppedLane, stretch, ticks } from "./core_time.mjs";
+import { decimals, duration, fraction, niceCeil, recordAt, steppedLane, stretch, ticks } from "./core_time.mjs";
 import { lapse, rate, seconds } from "./core_text.mjs";
 import { makeCurves } from "./curves.mjs";
 import { h, setAttribute, setText } from "./dom.mjs";
@@ -48,7 +48,7 @@ export function makeTimeline(ui) {
 
   function drawAxis({ from, span }) {
     const marks = ticks(span, grid.clientWidth < 480 ? 4 : 8, from);
-    const digits = span < 1 ? 2 : marks.some((value) => value % 1) ? 1 : 0;
+    const digits = decimals(marks);
     axis.replaceChildren(...marks.map((value) => {
       const edge = percent(value) < 4 ? " sv-tick-first" : percent(value) > 96 ? " sv-tick-last" : "";
       return h("span", { class: `sv-tick${edge}`, style: `left:${percent(value).toFixed(3)}%` }, `${value.toFixed(digits)} s`);
