@@ -76,6 +76,15 @@ def test_a_run_streams_every_kind_of_token_and_scrubs_back(page: Page) -> None:
     expect(page.locator(".sv-chip[data-state=rejected]").first).to_be_visible()
 
 
+def test_a_token_of_the_text_opens_its_evidence(page: Page) -> None:
+    """The recorded run has them all: what was drafted and accepted, and what the target put after a rejection."""
+    page.locator(".sv-last").click()
+    for source, verdict in (("residual", "residual"), ("draft", "accepted")):
+        page.locator(f".sv-lane-speculative .sv-token.sv-{source}").first.click()
+        expect(page.locator(f".sv-panel .sv-verdict-{verdict}")).to_be_visible()
+        expect(page.locator('.sv-chip[aria-pressed="true"]')).to_have_attribute("data-state", verdict)
+
+
 @pytest.mark.usefixtures("ready")
 def test_stop_shows_what_was_done_and_frees_the_slot(page: Page, service: Service) -> None:
     run(page, tokens=400)

@@ -38,8 +38,11 @@ function makeLane(ui, kind) {
     following = text.scrollTop + text.clientHeight >= text.scrollHeight - 24;
   }, { passive: true });
   spans.addEventListener("click", (event) => {
-    const record = event.target.closest("[data-record]")?.dataset.record;
-    if (record !== undefined) ui.actions.showRecord(kind, Number(record));
+    const token = event.target.closest("[data-record]");
+    if (!token) return;
+    const [record, place] = [Number(token.dataset.record), Number(token.dataset.place)];
+    if (kind === "speculative") ui.actions.showPosition(record, place);
+    else ui.actions.showRecord(kind, record);
   });
 
   function drawText(lane, at, frame) {
@@ -49,6 +52,7 @@ function makeLane(ui, kind) {
       Object.assign(drawn, { run: ui.model.run, spaces: frame.spaces });
     }
     const before = spans.childNodes.length;
+    if (count < before) following = true; // whoever goes back wants to see the end of the text there
     while (spans.childNodes.length > count) spans.lastChild.remove();
     if (count && spans.childNodes.length === count) setText(spans.lastChild, shownText(lane.groups[count - 1], frame));
     const added = document.createDocumentFragment();
@@ -62,8 +66,11 @@ function makeLane(ui, kind) {
     return frame.spaces ? visible(group.text) : group.text;
   }
 
+  /** Where a token stands in its round: what the target added comes behind all that was drafted, accepted or not. */
+  const placeOf = (group) => (group.source === "draft" ? group.place : ui.model.lanes[kind].records[group.record].drafted.length);
+
   function span(group, frame) {
-    const one = h("span", { class: `sv-token sv-${group.source}`, "data-record": group.record });
+    const one = h("span", { class: `sv-token sv-${group.source}`, "data-record": group.record, "data-place": placeOf(group) });
     if (group.end) one.classList.add("sv-end");
     if (frame.choreograph) one.classList.add("sv-landing");
     setText(one, shownText(group, frame));

@@ -87,9 +87,12 @@ export function makeView(root, dictionaries) {
       else changed();
     },
     movePosition(by) {
-      const lane = model.lanes.speculative;
-      look.selected = neighbour(lane, look.selected, by);
-      go(lane.ends[look.selected.round + 1]);
+      const { round, place } = neighbour(model.lanes.speculative, look.selected, by);
+      actions.showPosition(round, place);
+    },
+    showPosition(round, place) {
+      look.selected = { round, place };
+      go(model.lanes.speculative.ends[round + 1], { playing: false });
     },
     showRecord: (kind, record) => go(model.lanes[kind].ends[record + 1], { playing: false }),
   };
