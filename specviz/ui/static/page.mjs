@@ -16,7 +16,8 @@ export function makePage(ui) {
   const said = h("div", { class: "sv-said", role: "status", "aria-live": "polite" });
   const say = (text) => setText(said, text);
   const parts = PARTS.map((make) => make({ ...ui, say }));
-  parts.splice(1, 0, { node: makeLegend(ui.labels), draw: () => {} });
+  const idea = ui.labels.text(h("p", { class: "sv-idea" }), "race.idea");
+  parts.splice(1, 0, ...[idea, makeLegend(ui.labels)].map((node) => ({ node, draw: () => {} })));
   return {
     node: h("div", { class: "sv-page" }, ...parts.map((part) => part.node), said),
     say,

@@ -95,7 +95,7 @@ function makeRow(ui, round) {
     if (at.phase === "draft") return labels.t("race.phase.draft", { n: at.drafted, of: round.drafted.length });
     if (at.phase === "verify") return labels.t("race.phase.verify", { n: round.drafted.length + 1 });
     if (at.phase === "sample") return labels.t("race.phase.sample");
-    return labels.t("race.phase.judged", {
+    return labels.t(round.drafted.length ? "race.phase.judged" : "race.phase.undrafted", {
       accepted: verdict.accepted, of: round.drafted.length, n: round.emitted.length, time: lapse(round.end - round.start),
     });
   }

@@ -50,15 +50,17 @@ export function makeTiles(ui) {
       setText(outcome, verdict ? say("outcome") : labels.t(frame.running ? "race.outcome.waiting" : "race.outcome.none"));
       setAttribute(outcome, "data-outcome", verdict?.outcome ?? "none");
       setText(reason, verdict ? say("cause") : "");
-      setText(parting, divergenceText(divergence, meta));
+      setText(parting, frame.running ? "" : comparison(stats, divergence, meta));
       const key = JSON.stringify(stats?.speculation?.conditional ?? []);
       if (positions.key !== key || frame.force) drawPositions(stats?.speculation?.conditional ?? []);
       positions.key = key;
     },
   };
 
-  function divergenceText(divergence, meta) {
-    if (!divergence || meta?.settings.temperature > 0) return "";
+  /** What the two texts say of each other. */
+  function comparison(stats, divergence, meta) {
+    if (meta?.settings.temperature > 0) return stats?.speculative && stats.standard ? labels.t("race.sampled") : "";
+    if (!divergence) return "";
     if (divergence.same) return labels.t("race.same_text");
     return labels.t("race.parting", {
       n: divergence.index + 1, margin: divergence.margin, speculative: label(divergence.speculative), standard: label(divergence.standard),

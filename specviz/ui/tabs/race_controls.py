@@ -57,7 +57,7 @@ def ask_controls(words: Mapping[str, str], examples: list[Example]) -> Ask:
     prompt = gr.Textbox(
         examples[0].prompt,
         label=words["page.prompt"],
-        lines=3,
+        lines=4,  # as many as the longest example takes: choosing one moves nothing
         max_lines=8,
         elem_id="prompt",
     )
