@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny  # what is below is 0 to some devices
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -31,7 +33,9 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     Top-k keeps every token that ties with the k-th; top-p keeps the smallest set of likeliest tokens whose
     mass reaches it, never fewer than one (Holtzman et al. 2020, arXiv 1904.09751, §3.1).
     """
-    scaled = logits.float() / sampling.temperature
+    logits = logits.float()
+    # Below the likeliest nothing can overflow, however small the temperature: it ends at −∞, which is no chance.
+    scaled = (logits - logits.amax(-1, keepdim=True)) / max(sampling.temperature, LEAST_TEMPERATURE)
     if 0 < sampling.top_k < scaled.shape[-1]:
         kth = scaled.topk(sampling.top_k, dim=-1).values[..., -1:]
         scaled = scaled.masked_fill(scaled < kth, -torch.inf)

@@ -35,6 +35,16 @@ def test_probabilities_equal_those_of_transformers(temperature: float, top_k: in
     torch.testing.assert_close(actual, expected.softmax(-1))
 
 
+@pytest.mark.parametrize("temperature", [1e-6, 1e-38, 1e-300, 5e-324])
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (3, 1.0), (0, 0.5), (3, 1e-9)])
+def test_the_smallest_temperatures_leave_the_likeliest_token_alone(
+    temperature: float, top_k: int, top_p: float
+) -> None:
+    logits = torch.tensor([[-30.0, 25.0, 24.0, -torch.inf], [3.0, -40.0, -60.0, 0.0]])
+    probs = probabilities(logits, Sampling(temperature, top_k, top_p))
+    assert probs.tolist() == [[0, 1, 0, 0], [1, 0, 0, 0]]
+
+
 def test_probabilities_of_bfloat16_logits_are_float32() -> None:
     assert probabilities(torch.randn(2, 9).bfloat16(), Sampling()).dtype == torch.float32
 
