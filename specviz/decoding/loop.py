@@ -15,6 +15,10 @@ NOT_FINITE = (
     "The target model produced numbers that are not finite (NaN), so no token can be chosen. "
     "Run it in float32, or check its weights."
 )
+DRAFT_NOT_FINITE = (
+    "The draft model produced numbers that are not finite (NaN), so there is nothing to draw from. "
+    "Choose another drafter, or run the models in float32."
+)
 
 Poll = Callable[[], FinishReason | None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -11,7 +12,7 @@ from specviz.decoding.acceptance import Judgement, greedy_match, rejection_sampl
 from specviz.decoding.distribution import Sampling, one_hot, probabilities, uniforms
 from specviz.decoding.drafters.base import Draft, Drafter
 from specviz.decoding.ending import Ending, Stopped
-from specviz.decoding.loop import NOT_FINITE, Loop, Poll
+from specviz.decoding.loop import DRAFT_NOT_FINITE, NOT_FINITE, Loop, Poll
 from specviz.decoding.prefill import prefill
 from specviz.decoding.recording import Recorder
 from specviz.errors import UserError
@@ -120,6 +121,9 @@ def _fetch(judged: Judgement, draft: Draft) -> tuple[int, int, list[int], list[f
     scalars = torch.stack((judged.n_accepted.float(), judged.final_token.float(), judged.finite.float()))
     packed = torch.cat((scalars, draft.token_ids.float(), judged.p_drafted, judged.q_drafted)).tolist()
     n, final, finite, *rest = packed
-    if not finite:
+    p_drafted, q_drafted = rest[k : 2 * k], rest[2 * k :]
+    if any(map(math.isnan, q_drafted)):
+        raise UserError(DRAFT_NOT_FINITE)
+    if not finite or any(map(math.isnan, p_drafted)):
         raise UserError(NOT_FINITE)
-    return int(n), int(final), [int(token) for token in rest[:k]], rest[k : 2 * k], rest[2 * k :]
+    return int(n), int(final), [int(token) for token in rest[:k]], p_drafted, q_drafted

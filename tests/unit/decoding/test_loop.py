@@ -230,5 +230,18 @@ def test_numbers_that_are_not_finite_end_in_a_sentence(tokenizer: PreTrainedToke
     for sampling in (Sampling(0), Sampling(1)):
         loop = make_loop(LlamaModel(module), PromptLookup(VOCAB, torch.device("cpu")), sampling, tokenizer, PROMPT,
                          gamma=2, max_new_tokens=5)  # fmt: skip
-        with pytest.raises(UserError, match="not finite"):
+        with pytest.raises(UserError, match="target model produced numbers that are not finite"):
             list(loop.rounds(PROMPT))
+
+
+@pytest.mark.parametrize("sampling", [Sampling(1), Sampling(1, top_k=5, top_p=0.5)], ids=str)
+def test_a_draft_whose_numbers_are_not_finite_ends_in_a_sentence(
+    tokenizer: PreTrainedTokenizerFast, sampling: Sampling
+) -> None:
+    module = tiny_llama(VOCAB)
+    with torch.no_grad():
+        module.lm_head.weight[5] = torch.inf
+    drafter = DraftModel(LlamaModel(module), sampling, VOCAB, VOCAB)
+    loop = make_loop(LlamaModel(tiny_llama(VOCAB)), drafter, sampling, tokenizer, PROMPT, gamma=2, max_new_tokens=5)
+    with pytest.raises(UserError, match="draft model produced numbers that are not finite"):
+        list(loop.rounds(PROMPT))
