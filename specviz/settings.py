@@ -84,9 +84,14 @@ def check_prompt(prompt: object) -> str:
         raise UserError(
             f"The prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARACTERS:,} are read. Shorten it."
         )
-    if any("\ud800" <= character <= "\udfff" for character in prompt):
-        raise UserError("The prompt holds half a character (an unpaired surrogate). Type it again.")
+    _check_whole("The prompt", prompt)
     return prompt
+
+
+def _check_whole(name: str, text: str) -> None:
+    """Refuse text that no file and no page can hold."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UserError(f"{name} holds half a character (an unpaired surrogate). Type it again.")
 
 
 def _quantization(drafter: str, value: object) -> Quantization | Literal[""]:
@@ -118,6 +123,7 @@ def _stop_strings(value: object) -> tuple[str, ...]:
     for item in strings:
         if not 1 <= len(item) <= MAX_STOP_CHARACTERS:
             raise UserError(f"A stop string has 1 to {MAX_STOP_CHARACTERS} characters; you gave {len(item)}.")
+        _check_whole("A stop string", item)
     return tuple(strings)
 
 

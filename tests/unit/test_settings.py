@@ -53,6 +53,7 @@ def test_defaults_are_valid() -> None:
         ({"stop": ["a"] * 17}, ("16", "17")),
         ({"stop": [""]}, ("stop string", "0")),
         ({"stop": [1]}, ("stop strings", "[1]")),
+        ({"stop": ["ok", "\udfff"]}, ("stop string", "half a character")),
     ],
 )
 def test_bad_settings_are_refused_with_a_sentence(given_settings: dict[str, Any], words: tuple[str, ...]) -> None:
