@@ -168,7 +168,8 @@ def _usual_s(records: Iterable[Round | Step]) -> float:
     by_size: dict[int, list[float]] = defaultdict(list)
     for record in records:
         by_size[len(record.drafted) if isinstance(record, Round) else 0].append(record.timing.verify_s)
-    return fmean(median(times) for times in by_size.values() for _ in times)
+    sizes = by_size.values()
+    return fmean(map(median, sizes), weights=map(len, sizes))
 
 
 def speculate(rounds: Sequence[Round]) -> Speculation:

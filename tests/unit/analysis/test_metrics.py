@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,13 @@ def test_tokens_are_committed_tokens_not_chunks() -> None:
     assert summary.speculation.tau == 3
     assert summary.speculation.forwards_saved == 6
     assert summary.standard.tokens == summary.standard.target_forwards == 9
+
+
+def test_the_longest_trace_that_is_read_is_summed_up_at_once() -> None:
+    longest = standard(100_000)
+    started = time.perf_counter()
+    assert summarize([longest]).standard.tokens == 100_000  # type: ignore[union-attr]
+    assert time.perf_counter() - started < 10
 
 
 def test_untested_drafts_count_neither_way() -> None:
