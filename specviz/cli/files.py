@@ -13,13 +13,17 @@ def check_writable(path: Path | None) -> None:
     """Refuse now what would fail after minutes of work. Raises UserError."""
     if path is None:
         return
-    if path.is_dir():
-        raise UserError(f"{path} is a folder. Name a file in it.")
-    place = path.resolve()
-    if not place.parent.is_dir():
-        raise UserError(f"There is no folder {path.parent}. Create it or choose another place.")
-    if not os.access(path if _is_device(path) else place.parent, os.W_OK):
-        raise UserError(f"{path} cannot be written: permission denied. Choose another place.")
+    try:
+        if path.is_dir():
+            raise UserError(f"{path} is a folder. Name a file in it.")
+        place = path.resolve()
+        if not place.parent.is_dir():
+            raise UserError(f"There is no folder {path.parent}. Create it or choose another place.")
+        if not os.access(path if _is_device(path) else place.parent, os.W_OK):
+            raise UserError(f"{path} cannot be written: permission denied. Choose another place.")
+    except (OSError, RuntimeError) as error:  # a name too long, links in a circle
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{path} cannot be written: {reason}. Choose another place.") from None
 
 
 def write(path: Path, content: str) -> None:
@@ -40,8 +44,8 @@ def _is_device(path: Path) -> bool:
 
 
 def _replace(path: Path, content: str) -> None:
-    # A name that nobody can have put a link of their own under.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    # A name that nobody can have put a link of their own under, and that fits wherever the file's own does.
+    part = path.with_name(f".{secrets.token_hex(8)}")
     try:
         with part.open("x", encoding="utf-8") as file:
             file.write(content)

@@ -147,8 +147,8 @@ def load_pair(
         draft = PAIRS[draft].draft
     elif draft is None and pair:
         draft = pair.draft
-    name = sources.title(source)
     folder = sources.find(source, report)
+    name = sources.title(source)
     report(f"Loading {name}", 0.0)
     module, choice = load_in_best_dtype(folder, place, dtype, report)
     tokenizer = load_tokenizer(folder)

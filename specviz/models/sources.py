@@ -25,10 +25,14 @@ def find(source: str | WheelModel, progress: Progress = silent) -> Path:
     """
     if isinstance(source, WheelModel):
         return converted_folder(source, progress)
-    path = Path(source).expanduser()
+    try:
+        path = Path(source).expanduser()
+        is_folder = path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name too long, a user who is not there
+        raise UserError(f"There can be no model at {source[:80]!r}: {_reason(error)}. Check the path.") from None
     if path.suffix == ".gguf":
         return _from_gguf(path, progress)
-    if path.is_dir():
+    if is_folder:
         return _complete(path)
     if HUB_ID.fullmatch(source):
         return _complete(_from_hub(source, progress))
@@ -41,7 +45,7 @@ def find(source: str | WheelModel, progress: Progress = silent) -> Path:
 
 
 def title(source: str | WheelModel) -> str:
-    """What to call it on the page."""
+    """What to call a source that was found."""
     if isinstance(source, WheelModel):
         return source.title
     return source if HUB_ID.fullmatch(source) and not Path(source).exists() else Path(source).expanduser().stem
@@ -75,12 +79,14 @@ def _from_gguf(path: Path, progress: Progress) -> Path:
 
 def _from_hub(name: str, progress: Progress) -> Path:
     from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     progress(f"Looking up {name}", 0.0)
     try:
         with store.disk_errors_in_words(Path(constants.HF_HUB_CACHE), "HF_HOME"):
             return Path(snapshot_download(name, allow_patterns=WANTED))
+    except HFValidationError:
+        raise UserError(f"{name[:80]} is no name that the Hub allows. Check it, or name a local folder.") from None
     except GatedRepoError:
         raise UserError(f"{name} asks for consent: accept its licence on the Hub and run `hf auth login`.") from None
     except RepositoryNotFoundError:
@@ -90,6 +96,10 @@ def _from_hub(name: str, progress: Progress) -> Path:
             f"{name} is not on this machine and the Hub cannot be reached. Connect to the network, "
             "or name a local folder or .gguf file instead."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).rstrip(".")
 
 
 def _complete(folder: Path) -> Path:

@@ -70,5 +70,14 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> No
         check_writable(tmp_path)
     with pytest.raises(UserError, match="no folder"):
         check_writable(tmp_path / "nowhere" / "trace.json")
+    with pytest.raises(UserError, match="File name too long"):
+        check_writable(tmp_path / ("x" * 300))
     check_writable(tmp_path / "trace.json")
     check_writable(None)
+
+
+def test_the_longest_name_that_is_taken_can_be_written(tmp_path: Path) -> None:
+    file = tmp_path / ("x" * 255)
+    check_writable(file)
+    write(file, "record")
+    assert file.read_text(encoding="utf-8") == "record"

@@ -29,6 +29,16 @@ def test_an_unknown_model(command: Command, target: str) -> None:
     assert "There is no" in refused(command("run", "--prompt", "Hi", "--target", target))
 
 
+@pytest.mark.parametrize("target", ["x" * 300, "./" + "x" * 300, "x" * 300 + ".gguf", "~nobody-here/m"])
+def test_a_path_that_cannot_be(command: Command, target: str) -> None:
+    assert "There can be no model" in refused(command("run", "--prompt", "Hi", "--target", target))
+
+
+@pytest.mark.parametrize("target", ["owner/" + "x" * 200, "owner/two--dashes", "owner/name.git"])
+def test_a_name_that_the_hub_does_not_allow(command: Command, target: str) -> None:
+    assert "no name that the Hub allows" in refused(command("run", "--prompt", "Hi", "--target", target))
+
+
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\x00\x00\x00" + b"\xff" * 64, b"not a model at all" * 100])
 def test_a_corrupt_gguf_file(command: Command, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "broken.gguf"
