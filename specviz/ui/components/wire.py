@@ -48,6 +48,8 @@ OVERLAP = 3
 MAX_CANDIDATES = 8
 FIGURES_EVERY = 5
 """Messages between two computations of the figures: twice a second at ten messages a second."""
+ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<\x85\u2028\u2029"}
+"""What could open a tag, and what some readers of an event stream take for the end of a line."""
 
 
 def message(
@@ -63,14 +65,14 @@ def message(
     stats: Mapping[str, object] | None = None,
     divergence: Mapping[str, object] | None = None,
 ) -> str:
-    """One message as a string that is safe inside HTML. ``note`` is {"key": i18n key, "args": {...}}.
+    """One message as a string that is safe inside HTML and on one line. ``note`` is {"key": i18n key, "args": {...}}.
 
     ``meta``, ``stats`` and ``divergence`` left out keep what the page already has for this ``run``.
     """
     body: Json = {"run": run, "seq": seq, "state": state, "lang": lang, "note": note}
     optional = {"meta": meta, "records": records, "runs": runs, "stats": _finite(stats), "divergence": divergence}
     body |= {name: value for name, value in optional.items() if value}
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPED)
 
 
 def recorded(trace: Trace, lang: str = "en") -> str:

@@ -159,7 +159,7 @@ def test_the_browser_reads_what_is_written_here() -> None:
 
 def test_a_message_is_one_string_that_cannot_leave_its_place_in_a_page() -> None:
     text = recorded(trace())
-    assert "<" not in text
+    assert "<" not in text and len(text.splitlines()) == 1
     assert json.loads(text)["meta"]["prompt"] == HOSTILE
 
 
