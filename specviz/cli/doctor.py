@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from specviz import settings as limits
+from specviz.analysis.autopsy import IMPOSSIBLE_OVERHEAD
 from specviz.cli import files, options
 from specviz.errors import UserError
 
@@ -64,10 +65,11 @@ def _tables(report: dict[str, Any]) -> Iterator[Table]:
         [("folder", cache["folder"]), *((name, _gigabytes(size)) for name, size in cache["bytes"].items())],
     )
     if target := report.get("target"):
-        yield _table(f"Target: {target['model']['name']}", list(_target(target, report["bandwidth_bytes_per_s"])))
+        yield _table(f"Target: {target['model']['name']}", list(forward_rows(target, report["bandwidth_bytes_per_s"])))
 
 
-def _target(target: dict[str, Any], bandwidth: float) -> Iterator[tuple[str, str]]:
+def forward_rows(target: dict[str, Any], bandwidth: float) -> Iterator[tuple[str, str]]:
+    """What a target report says, as (name, value); ``bandwidth`` in bytes per second."""
     dtype, seconds, gamma = target["dtype"], target["forward_seconds"], target["gamma"]
     floor = target["weight_bytes"] / bandwidth
     yield "weights", f"{_gigabytes(target['weight_bytes'])}; one read takes {_milliseconds(floor)}"
@@ -75,7 +77,11 @@ def _target(target: dict[str, Any], bandwidth: float) -> Iterator[tuple[str, str
     for positions, time in seconds.items():
         yield f"T({positions})", f"{_milliseconds(time)}, {time / seconds[1]:.2f} of T(1)"
     most = (gamma + 1) * seconds[1] / seconds[gamma + 1]
-    yield f"most that γ = {gamma} can gain", f"{most:.2f}×, if drafts cost nothing and all were accepted"
+    if seconds[gamma + 1] < IMPOSSIBLE_OVERHEAD * seconds[1]:
+        most_said = "unknown: more positions took less time, so something else kept this machine busy. Measure again."
+    else:
+        most_said = f"{most:.2f}×, if drafts cost nothing and all were accepted"
+    yield f"most that γ = {gamma} can gain", most_said
     yield "drafter unless named", f"{limits.DEFAULT_DRAFTER}, {limits.DEFAULT_QUANTIZATION}"
 
 
