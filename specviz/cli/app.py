@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import errno
+import io
+import sys
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,13 +26,26 @@ class Commands(TyperGroup):
     """Turns what is meant for people into a sentence and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # an encoding without the marks shows their numbers instead
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except (UserError, TraceError) as refusal:
-            Console(stderr=True).print(str(refusal), style="red", markup=False, highlight=False)
-            raise typer.Exit(2) from None
+            _refuse(str(refusal))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            with suppress(OSError):  # or Python fails again, when it flushes at its end
+                sys.stdout.close()
+            _refuse("What this command prints could not be written: the disk is full. Make room and run it again.")
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
+
+
+def _refuse(sentence: str) -> NoReturn:
+    Console(stderr=True).print(sentence, style="red", markup=False, highlight=False)
+    raise typer.Exit(2) from None
 
 
 app = typer.Typer(
