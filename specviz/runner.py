@@ -133,8 +133,8 @@ class Runner(Generic[Event]):
         with self._changed:
             return self._running is not None or bool(self._queue)
 
-    def close(self, timeout: float = 10.0) -> None:
-        """End every job and the worker thread."""
+    def close(self, timeout: float = 5.0) -> None:
+        """End every job and the worker thread; waits no longer than ``timeout`` seconds for a step that takes long."""
         with self._changed:
             self._closed = True
             tickets = [*self._queue, *([self._running] if self._running else [])]

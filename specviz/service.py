@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,17 +46,18 @@ class Options:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Options:
         """Read SPECVIZ_TARGET, _DRAFT, _DEVICE, _DTYPE, _THREADS, _MAX_NEW_TOKENS, _QUEUE and _RUN_SECONDS.
 
-        Raises UserError for a value that cannot be used.
+        Raises UserError for a value that cannot be used, Gradio's own GRADIO_SERVER_PORT among them.
         """
         default = cls()
         given = {name.removeprefix("SPECVIZ_"): value for name, value in environment.items() if value}
 
-        def whole(name: str, otherwise: int, high: int) -> int:
+        def whole(name: str, otherwise: int, high: int, prefix: str = "SPECVIZ_") -> int:
             text = given.get(name, str(otherwise))
-            if not text.isdecimal() or not 1 <= int(text) <= high:
-                raise UserError(f"SPECVIZ_{name} must be a whole number from 1 to {high}; it is {text!r}.")
+            if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= high:
+                raise UserError(f"{prefix}{name} must be a whole number from 1 to {high}; it is {text[:40]!r}.")
             return int(text)
 
+        whole("GRADIO_SERVER_PORT", 7860, 65_535, prefix="")
         return cls(
             target=given.get("TARGET"),
             draft=given.get("DRAFT"),
@@ -101,6 +103,7 @@ class Service:
         self.state = LoadState("loading", "")
         self._load = load or load_models
         self._pair: Pair | None = None
+        self._closing = threading.Event()
         self.runner: Runner[RaceEvent] = Runner(options.limits, prepare=self._load_in_background)
 
     def race(
@@ -134,6 +137,8 @@ class Service:
         return self.runner.cancel(owner)
 
     def close(self) -> None:
+        """End every race, and the loading of models at its next step."""
+        self._closing.set()
         self.runner.close()
 
     def _load_in_background(self) -> None:
@@ -155,6 +160,8 @@ class Service:
         return self._pair
 
     def _report(self, message: str) -> None:
+        if self._closing.is_set():
+            raise UserError("This server is shutting down.")
         self.state = LoadState("loading", message)
 
 

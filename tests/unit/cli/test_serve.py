@@ -48,7 +48,11 @@ def test_a_port_in_use_or_a_bad_environment_is_a_sentence(
     result = command("serve", "--port", 1)
     assert result.exit_code == 2
     assert "Choose another --host or --port" in result.stderr
-    monkeypatch.setenv("SPECVIZ_THREADS", "many")
-    result = command("serve")
-    assert result.exit_code == 2
-    assert "SPECVIZ_THREADS" in result.stderr
+    for name, value in (("SPECVIZ_THREADS", "many"), ("GRADIO_SERVER_PORT", "abc"), ("GRADIO_SERVER_PORT", "99999")):
+        with monkeypatch.context() as environment:
+            environment.setenv(name, value)
+            result = command("serve")
+        assert result.exit_code == 2
+        assert name in result.stderr
+    for port in (0, -1, 65_536):
+        assert command("serve", "--port", port).exit_code == 2

@@ -7,6 +7,7 @@ import errno
 import itertools
 import json
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -256,6 +257,24 @@ def test_a_failed_load_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, 
         assert flaky.state.phase == "ready"
     finally:
         flaky.close()
+
+
+def test_closing_the_server_ends_the_loading_at_its_next_step(service: Service) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def load(options: Options, report: Any) -> Any:
+        try:
+            while True:
+                report("Step by step")
+                begun.set()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    loading = Service(Options(), load=load)
+    assert begun.wait(3)
+    loading.close()
+    assert ended.is_set()
 
 
 def test_a_trace_file_is_shown(tab: RaceTab, tmp_path: Path) -> None:
