@@ -144,7 +144,7 @@ def choose_dtype(timings: Mapping[str, DtypeTiming], gamma: int) -> DtypeChoice:
         f"{dtype} {timings[dtype].step_s * 1e3:.0f} ms and {timings[dtype].verify_s * 1e3:.0f} ms"
         for dtype in (best, *others)
     )
-    return DtypeChoice(best, f"{best} is quickest here for 1 and {gamma + 1} positions: {told}.", dict(timings))
+    return DtypeChoice(best, f"{best} is quickest here, 1 and {gamma + 1} positions together: {told}.", dict(timings))
 
 
 def _is_available(kind: str) -> bool:

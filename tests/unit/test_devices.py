@@ -77,7 +77,7 @@ def test_the_quicker_sum_of_step_and_verification_wins_and_is_explained() -> Non
     choice = devices.choose_dtype(timings, gamma=4)
     assert choice.dtype == "bfloat16"
     assert choice.reason == (
-        "bfloat16 is quickest here for 1 and 5 positions: bfloat16 45 ms and 30 ms; float32 40 ms and 60 ms."
+        "bfloat16 is quickest here, 1 and 5 positions together: bfloat16 45 ms and 30 ms; float32 40 ms and 60 ms."
     )
     assert choice.timings == timings
 
