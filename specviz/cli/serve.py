@@ -14,7 +14,9 @@ from specviz.service import Options
 
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 unless told otherwise.")] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="The first free one from 7860 on unless given.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="The first free one from 7860 on unless given.")
+    ] = None,
     target: options.Target = None,
     draft: options.Draft = None,
     dtype: options.Dtype = "auto",
