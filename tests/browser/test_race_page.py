@@ -85,6 +85,17 @@ def test_a_token_of_the_text_opens_its_evidence(page: Page) -> None:
         expect(page.locator('.sv-chip[aria-pressed="true"]')).to_have_attribute("data-state", verdict)
 
 
+def test_a_text_that_was_scrolled_up_follows_again_after_going_back(page: Page) -> None:
+    text = page.locator(".sv-lane-speculative .sv-text")
+    page.locator(".sv-last").click()
+    eventually(lambda: text.evaluate("it => it.scrollTop > 24"))
+    text.evaluate("it => it.scrollTo(0, 0)")
+    page.wait_for_timeout(200)
+    page.locator(".sv-first").click()
+    page.locator(".sv-last").click()
+    eventually(lambda: text.evaluate("it => it.scrollTop > 24"))
+
+
 @pytest.mark.usefixtures("ready")
 def test_stop_shows_what_was_done_and_frees_the_slot(page: Page, service: Service) -> None:
     run(page, tokens=400)
