@@ -73,7 +73,11 @@ def bench(
         samples.extend(_tracked(measure(pair, questions, per_gamma[0], chosen, repeat), total))
     complete, result = len(samples) == total, report(samples)
 
-    Console(highlight=False).print(_engines(result), _ratios(result))
+    console = Console(highlight=False)
+    if samples:
+        console.print(_engines(result), _ratios(result))
+    if not complete:
+        console.print(f"Interrupted after {len(samples)} of {total} measurements.")
     if json_file:
         document = _document(pair, per_gamma[0], repeat, result) | {"complete": complete}
         files.write(json_file, json.dumps(document, indent=1, allow_nan=False))

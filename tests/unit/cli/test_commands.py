@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,7 @@ def test_an_interrupted_bench_reports_what_it_has(
     assert result.exit_code == 130
     assert report["complete"] is False
     assert len(report["rows"]) == 8
+    assert re.search(r"Interrupted after \d+ of \d+ measurements", result.output)
     assert report["ratios"]["speculative_over_standard"] > 0
 
 
