@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 import specviz
 from specviz.errors import UserError
 from specviz.models import store
+from specviz.models.modules import check_whole
 from specviz.models.store import Progress, silent
 
 MANIFEST = "specviz.json"
@@ -33,13 +34,14 @@ def convert(source: Path, sha256: str, folder: Path, progress: Progress = silent
     progress(what, 0.2)
     where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name, "local_files_only": True}
     try:
-        module = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+        module, loading = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, output_loading_info=True)
         progress(what, 0.6)
         tokenizer = AutoTokenizer.from_pretrained(**where)
     except MemoryError:
         raise UserError(f"There is not enough memory to convert {source.name}. Choose a smaller model.") from None
     except Exception as error:  # whatever a parser meets in a file from anywhere
         raise UserError(f"{source.name} cannot be converted: {_first_line(error)} Choose another model.") from error
+    check_whole(loading, source)
     progress(what, 0.8)
     dtype = narrowest_exact_dtype(module.state_dict())
     _plain(module).to(dtype).save_pretrained(folder)

@@ -79,15 +79,20 @@ class Pair:
         return self.draft(kind, quantization).module
 
     def encode_chat(self, text: str) -> list[int]:
-        """The prompt's token ids, in the target's chat template if it has one. Raises UserError if too long."""
+        """The prompt's token ids, in the target's chat template if it has one. Raises UserError if unusable."""
         if not getattr(self.tokenizer, "chat_template", None):
             return self.encode(text)
         messages = [{"role": "user", "content": text}]
-        ids = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        try:
+            ids = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        except Exception as error:  # a template is a program that came with the model
+            raise UserError(
+                f"The chat template of {self.name} does not work: {error}. Choose another model."
+            ) from error
         return self._fitting(list(ids))
 
     def encode(self, text: str) -> list[int]:
-        """The token ids of plain text, special tokens as the tokenizer adds them. Raises UserError if too long."""
+        """The token ids of plain text, special tokens as the tokenizer adds them. Raises UserError likewise."""
         return self._fitting(list(self.tokenizer(text)["input_ids"]))
 
     def _fitting(self, ids: list[int]) -> list[int]:
@@ -95,6 +100,13 @@ class Pair:
             raise UserError(
                 f"The prompt has {len(ids):,} tokens and {self.name} reads {self.target.context_limit:,}, "
                 "answer included. Shorten it."
+            )
+        if not ids:
+            raise UserError(f"{self.name} reads no token in this prompt. Type another one.")
+        if max(ids) >= self.target.vocab_size:
+            raise UserError(
+                f"The tokenizer of {self.name} does not fit its weights: they have no row for token {max(ids)}. "
+                "Choose another model."
             )
         return ids
 

@@ -25,13 +25,14 @@ def load_module(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTr
     """
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except Exception as error:  # so do configs that say what cannot be
         raise UserError(f"The config.json in {folder} cannot be used: {_first_line(error)}") from error
     check_rewindable(config, folder.name)
     try:
-        module = AutoModelForCausalLM.from_pretrained(
+        module, loading = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
+            output_loading_info=True,
             dtype=dtype,
             use_safetensors=True,
             local_files_only=True,
@@ -40,6 +41,8 @@ def load_module(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTr
         )
     except Exception as error:  # damaged weights end in many kinds of errors
         raise UserError(f"The model in {folder} cannot be loaded: {_first_line(error)}") from error
+    check_whole(loading, folder)
+    check_causal(module, folder.name)
     return module.to(device).eval().requires_grad_(False)
 
 
@@ -73,6 +76,25 @@ def check_rewindable(config: PreTrainedConfig, name: str) -> None:
         f"{name} cannot take part: {why}, so tokens that were rejected could not be removed. "
         "Choose a model with full attention in every layer."
     )
+
+
+def check_whole(loading: dict[str, Any], source: Path) -> None:
+    """Refuse weights of which some are missing: they would be random numbers. Raises UserError."""
+    if missing := sorted(loading["missing_keys"]):
+        raise UserError(
+            f"The weights in {source} are not whole: {missing[0]} is missing. "
+            "Download them again or choose another model."
+        )
+
+
+def check_causal(module: PreTrainedModel, name: str) -> None:
+    """Refuse models in which a token sees what comes after it, such as an encoder's. Raises UserError."""
+    causal = {part.is_causal for part in module.modules() if isinstance(getattr(part, "is_causal", None), bool)}
+    if causal == {False}:
+        raise UserError(
+            f"{name} cannot take part: its tokens attend to those behind them, so it does not predict the next one. "
+            "Choose a model that generates text."
+        )
 
 
 def describe(module: PreTrainedModel, name: str, eos_token_ids: tuple[int, ...], fingerprint: str) -> ModelInfo:

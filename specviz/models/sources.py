@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from specviz.errors import UserError
@@ -53,9 +54,8 @@ def title(source: str | WheelModel) -> str:
 
 def fingerprint(folder: Path) -> str:
     """Tells weights apart: the hash of the GGUF they came from, or of all configs, sizes and tensor headers."""
-    manifest = folder / "specviz.json"
-    if manifest.is_file():
-        return str(json.loads(manifest.read_text(encoding="utf-8"))["sha256"])[:16]
+    with suppress(OSError, ValueError, KeyError, TypeError):  # not there, or not written by us
+        return str(json.loads((folder / "specviz.json").read_text(encoding="utf-8"))["sha256"])[:16]
     digest = hashlib.sha256((folder / "config.json").read_bytes())
     for weights in sorted(folder.glob("*.safetensors")):
         digest.update(f"{weights.name} {weights.stat().st_size}".encode())
