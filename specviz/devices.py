@@ -22,6 +22,8 @@ KINDS = ("npu", "cuda", "mps", "cpu")
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 VERSIONED = ("torch", "transformers", "numpy")
 
+IMPOSSIBLE_VERIFICATION = 0.8  # of the time of one position
+
 
 @dataclass(frozen=True, slots=True)
 class DtypeTiming:
@@ -136,8 +138,14 @@ def choose_dtype(timings: Mapping[str, DtypeTiming], gamma: int) -> DtypeChoice:
     """The dtype whose standard step and verification together are quickest.
 
     A round waits for one verification, the standard run it is compared with for one step a token; a dtype
-    that helps only one of them would flatter or punish speculation.
+    that helps only one of them would flatter or punish speculation. Times that cannot be (more positions
+    computed clearly faster than one) come from a busy machine; then the CPU's own instructions decide.
     """
+    if any(timing.verify_s < IMPOSSIBLE_VERIFICATION * timing.step_s for timing in timings.values()):
+        native = any(torch.cpu.get_capabilities().get(feature) for feature in ("avx512_bf16", "amx_bf16"))
+        dtype, has = ("bfloat16", "has") if native else ("float32", "lacks")
+        reason = f"The machine was too busy to measure; this CPU {has} bfloat16 instructions, so {dtype} it is."
+        return DtypeChoice(dtype, reason, dict(timings))
     total = {dtype: timing.step_s + timing.verify_s for dtype, timing in timings.items()}
     best, *others = sorted(total, key=total.__getitem__)
     told = "; ".join(

@@ -92,7 +92,10 @@ def _cause(
 
 def _disturbed(summary: Summary, *runs: Decoding) -> bool:
     unsteady = any((run.target_step_s or 0) > DISTURBED_MEAN * (run.target_step_usual_s or 0) for run in runs)
-    return unsteady or (summary.verification_overhead or 1) < IMPOSSIBLE_OVERHEAD
+    # A round takes at least one target step, so it cannot gain more than the tokens it emits.
+    tau = summary.speculation.tau if summary.speculation else None
+    too_good = summary.speedup is not None and tau is not None and summary.speedup > tau
+    return unsteady or too_good or (summary.verification_overhead or 1) < IMPOSSIBLE_OVERHEAD
 
 
 def _counterfactuals(

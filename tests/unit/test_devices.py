@@ -73,13 +73,24 @@ def test_peak_memory_sees_an_allocation_and_forgets_it_after_a_reset() -> None:
 
 
 def test_the_quicker_sum_of_step_and_verification_wins_and_is_explained() -> None:
-    timings = {"float32": DtypeTiming(0.040, 0.060), "bfloat16": DtypeTiming(0.045, 0.030)}
+    timings = {"float32": DtypeTiming(0.040, 0.060), "bfloat16": DtypeTiming(0.045, 0.050)}
     choice = devices.choose_dtype(timings, gamma=4)
     assert choice.dtype == "bfloat16"
     assert choice.reason == (
-        "bfloat16 is quickest here, 1 and 5 positions together: bfloat16 45 ms and 30 ms; float32 40 ms and 60 ms."
+        "bfloat16 is quickest here, 1 and 5 positions together: bfloat16 45 ms and 50 ms; float32 40 ms and 60 ms."
     )
     assert choice.timings == timings
+
+
+@pytest.mark.parametrize(("native", "dtype"), [(True, "bfloat16"), (False, "float32")])
+def test_times_that_cannot_be_leave_the_choice_to_the_cpu(
+    native: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": native})
+    busy = {"float32": DtypeTiming(0.109, 1.090), "bfloat16": DtypeTiming(1.665, 0.577)}
+    choice = devices.choose_dtype(busy, gamma=4)
+    assert choice.dtype == dtype
+    assert "too busy to measure" in choice.reason
 
 
 def test_seeding_repeats_draws() -> None:

@@ -32,6 +32,11 @@ CASES = {
     "fast, with drafting the next thing to improve": ([a_round("aaaa")] * 8, "faster", "draft_expensive"),
     "a pause in one round": ([a_round("aaaa")] * 7 + [a_round("aaaa", verify_s=2.0)], "slower", "disturbed"),
     "verification below one step": ([a_round("aaaa", verify_s=0.03)] * 8, "faster", "disturbed"),
+    "more gained than tokens emitted": (
+        [a_round("aaaa", draft_s=(0.0005,) * 4, verify_s=0.042)] * 8,
+        "faster",
+        "disturbed",
+    ),
     "three tokens": ([a_round("aa")], "faster", "short_run"),
 }
 
