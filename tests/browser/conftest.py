@@ -20,6 +20,7 @@ expect.set_options(timeout=20_000)
 def service() -> Iterator[Service]:
     service = Service(Options(threads=2))
     yield service
+    eventually(lambda: service.state.phase != "loading", 120)  # a thread inside PyTorch at exit ends the process badly
     service.close()
 
 
