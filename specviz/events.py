@@ -12,10 +12,9 @@ from specviz.trace import Round, Run, RunKind, Step, Trace
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run begins (its prefill first). ``prompt_pieces`` are the prompt's tokens as text."""
+    """A run begins, with its prefill."""
 
     kind: RunKind
-    prompt_pieces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

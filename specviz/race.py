@@ -59,7 +59,6 @@ def race(
     kinds: list[RunKind] = ["speculative", "standard"] if baseline else ["speculative"]
     if not speculative_first:
         kinds.reverse()
-    pieces = tuple(pair.texts[token] for token in prompt_ids)
 
     def poll() -> FinishReason | None:
         if should_stop():
@@ -68,7 +67,7 @@ def race(
 
     runs: list[Run] = []
     for kind in kinds:
-        yield Started(kind, pieces)
+        yield Started(kind)
         run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll)
         runs.append(run)
         yield Finished(run)

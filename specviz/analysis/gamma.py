@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specviz.analysis.metrics import Summary
-from specviz.analysis.speedup import MAX_GAMMA, expected_tokens
+from specviz.analysis.speedup import expected_tokens
+from specviz.settings import MAX_GAMMA
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-MAX_GAMMA = 15
-
 
 def expected_tokens(alpha: float, gamma: float) -> float:
     """τ: mean tokens per target forward, (1 − α^(γ+1)) / (1 − α), the residual or bonus token counted."""

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from specviz.analysis.autopsy import ENOUGH_TOKENS
 from specviz.analysis.gamma import GammaCurve, gamma_curve
 from specviz.analysis.metrics import Decoding, Summary
-from specviz.analysis.speedup import MAX_GAMMA
+from specviz.settings import MAX_GAMMA
 
 INK, RULE = "#16202d", "#dde2e9"
 STANDARD, SPECULATIVE = "#64748b", "#009e73"

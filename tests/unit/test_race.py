@@ -34,7 +34,7 @@ def test_a_race_tells_its_story_in_order_and_its_trace_holds_all_of_it(pair: Pai
     events = list(race(pair, "hello", SETTINGS))
     kinds = [type(event) for event in events if not isinstance(event, Progress)]
     assert kinds == [Started, Finished, Started, Finished, Done]
-    assert events[0] == Started("speculative", tuple("hello"))
+    assert events[0] == Started("speculative")
     trace = trace_of(events)
     speculative, standard = trace.runs
     assert [e.record for e in events if isinstance(e, Progress) and e.kind == "speculative"] == list(speculative.rounds)

@@ -51,7 +51,7 @@ def race(
     """Two tokens a round: one accepted, one resampled after a rejection."""
     runs = []
     for kind in ("speculative", "standard") if baseline else ("speculative",):
-        yield Started(kind, ("Hi",))
+        yield Started(kind)
         records: list[Any] = []
         reason: FinishReason = "max_tokens"
         for index in range(settings.max_new_tokens // (2 if kind == "speculative" else 1)):

@@ -136,7 +136,7 @@ def streamed(whole: Trace, *, every: int = 1) -> list[str]:
     stream = Stream("run-1", meta=describe(whole.settings, whole.models, whole.machine, whole.prompt.text))
     events: list[Any] = []
     for run in whole.runs:
-        events.append(Started(run.kind, ("a",)))
+        events.append(Started(run.kind))
         events += [Progress(run.kind, record) for record in run.rounds or run.steps]
         events.append(Finished(run))
     messages = []
