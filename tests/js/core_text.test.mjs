@@ -8,7 +8,7 @@ import {
 } from "../../specviz/ui/static/core_text.mjs";
 
 const read = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
-const english = JSON.parse(read("../../specviz/ui/i18n/en.json"));
+const english = Object.assign({}, ...["race", "autopsy"].map((part) => JSON.parse(read(`../../specviz/ui/i18n/en/${part}.json`))));
 const t = translator({ en: english }, "en");
 const { records } = merge(newModel(), JSON.parse(read("race.json"))).lanes.speculative;
 const say = ({ key, args }) => t(key, args);
