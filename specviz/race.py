@@ -6,24 +6,27 @@ import datetime
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from specviz import devices
 from specviz.decoding.autoregressive import Autoregressive
-from specviz.decoding.distribution import Sampling
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.draft_model import DraftModel
 from specviz.decoding.drafters.prompt_lookup import PromptLookup
 from specviz.decoding.ending import Ending
 from specviz.decoding.prefill import prefill
 from specviz.decoding.recording import Recorder
+from specviz.decoding.replay import sampling_of
+from specviz.decoding.rules import rule_of
 from specviz.decoding.speculative import Speculative
 from specviz.decoding.text import StopStrings
 from specviz.errors import UserError
 from specviz.events import Done, Event, Finished, Progress, Started
 from specviz.models.load import Pair
 from specviz.trace import (
+    Branch,
     Candidate,
     Divergence,
     FinishReason,
@@ -39,6 +42,13 @@ from specviz.trace import (
 )
 
 
+class Origin(NamedTuple):
+    """Where a branch begins: every token id before its first round, and what of them was taken over from a run."""
+
+    token_ids: tuple[int, ...]
+    branch: Branch
+
+
 def race(
     pair: Pair,
     prompt: str,
@@ -48,13 +58,16 @@ def race(
     speculative_first: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
     deadline: float | None = None,
+    origin: Origin | None = None,
 ) -> Iterator[Event]:
     """Decode ``prompt`` speculatively and (with ``baseline``) in the standard way; yields events as they happen.
 
     ``should_stop`` is polled at every draft step and forward, ``deadline`` is a ``time.monotonic`` instant; both
-    end the current run there, and the trace holds what was done. Raises UserError for a prompt that does not fit.
+    end the current run there, and the trace holds what was done. ``origin`` goes on from inside another run.
+    Raises UserError for a prompt that does not fit.
     """
-    prompt_ids = pair.encode_chat(prompt)
+    prompt_ids = pair.encode_chat(prompt) if origin is None else list(origin.token_ids)
+    branch = None if origin is None else origin.branch
     drafter, draft_info = make_drafter(pair, settings)
     kinds: list[RunKind] = ["speculative", "standard"] if baseline else ["speculative"]
     if not speculative_first:
@@ -68,7 +81,7 @@ def race(
     runs: list[Run] = []
     for kind in kinds:
         yield Started(kind)
-        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll)
+        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll, branch.first_row if branch else 0)
         runs.append(run)
         yield Finished(run)
         if run.finish_reason in ("cancelled", "deadline"):
@@ -80,6 +93,7 @@ def race(
         prompt=Prompt(prompt, tuple(prompt_ids)),
         runs=tuple(runs),
         recorded=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        branch=branch,
     )
     if settings.temperature == 0 and len(runs) == 2:
         trace = replace(trace, divergence=first_difference(pair, trace))
@@ -91,7 +105,7 @@ def make_drafter(pair: Pair, settings: Settings) -> tuple[Drafter, ModelInfo | N
     if settings.drafter == "prompt-lookup":
         return PromptLookup(pair.target.vocab_size, pair.target.device), None
     draft = pair.draft(settings.drafter, settings.quantization)
-    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    sampling = sampling_of(settings)
     drafter = DraftModel(draft.model, sampling, pair.target.vocab_size, draft.shared_vocab, settings.min_confidence)
     return drafter, draft.info
 
@@ -103,6 +117,7 @@ def _run(
     prompt_ids: list[int],
     settings: Settings,
     poll: Callable[[], FinishReason | None],
+    first_row: int,
 ) -> Generator[Event, None, Run]:
     limit = min(pair.target.context_limit, drafter.context_limit)
     if len(prompt_ids) >= limit:
@@ -113,13 +128,24 @@ def _run(
         frozenset(pair.eos_token_ids), StopStrings(settings.stop), settings.max_new_tokens, limit - len(prompt_ids)
     )
     recorder = Recorder(pair.tokenizer, pair.texts, prompt_ids)
-    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    sampling = sampling_of(settings)
     rounds: list[Round] = []
     steps: list[Step] = []
     loop: Speculative | Autoregressive
     devices.reset_peak_memory(pair.target.device)
     if kind == "speculative":
-        loop = Speculative(pair.target, drafter, sampling, settings.gamma, settings.seed, ending, recorder, poll)
+        loop = Speculative(
+            pair.target,
+            drafter,
+            sampling,
+            settings.gamma,
+            settings.seed,
+            ending,
+            recorder,
+            poll,
+            rule_of(settings),
+            first_row,
+        )
         for round_ in loop.rounds(prompt_ids):
             rounds.append(round_)
             yield Progress(kind, round_)

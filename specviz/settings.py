@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Literal, cast, get_args
 
 from specviz.errors import UserError
-from specviz.trace import Quantization, Settings
+from specviz.trace import LOSSY_RULES, Quantization, Settings
 
 DRAFTERS = ("quantized-self", "draft-model", "prompt-lookup")
 QUANTIZATIONS: tuple[str, ...] = get_args(Quantization)
-RULES = ("rejection-sampling", "greedy-match")
+RULES = ("rejection-sampling", "greedy-match", *LOSSY_RULES)
 
 DEFAULT_DRAFTER = "quantized-self"
 DEFAULT_QUANTIZATION = "int4-g32-head4"
@@ -19,11 +19,14 @@ DEFAULT_RULE = "rejection-sampling"
 DEFAULT_GAMMA = 4
 DEFAULT_TEMPERATURE = 0.7
 DEFAULT_MAX_NEW_TOKENS = 96
+DEFAULT_EPSILON, DEFAULT_DELTA = 0.09, 0.3  # Medusa's own, arXiv 2401.10774
+DEFAULT_KL_THRESHOLD = 0.8
 DEFAULT_SEED = 2  # with it every example prompt shows all kinds of tokens within its first 20 rounds
 
 MAX_GAMMA = 15  # fused decoding attention on Ascend takes at most 16 query tokens: γ + 1
 MAX_TEMPERATURE = 5.0
 MAX_NEW_TOKENS = 4096
+MAX_KL_THRESHOLD = 100.0
 MAX_TOP_K = 2**24 - 1
 MAX_SEED = 2**53 - 1  # the largest whole number that a browser holds exactly
 MAX_PROMPT_CHARACTERS = 20_000
@@ -44,6 +47,9 @@ def make_settings(
     quantization: object = None,
     min_confidence: object = 0.0,
     stop: object = (),
+    epsilon: object = DEFAULT_EPSILON,
+    delta: object = DEFAULT_DELTA,
+    kl_threshold: object = DEFAULT_KL_THRESHOLD,
     token_limit: int = MAX_NEW_TOKENS,
 ) -> Settings:
     """Checked settings. ``quantization=None`` picks the default where the drafter needs one.
@@ -71,6 +77,9 @@ def make_settings(
         quantization=_quantization(chosen_drafter, quantization),
         min_confidence=_real("The minimum confidence", min_confidence, 0.0, 1.0),
         stop=_stop_strings(stop),
+        epsilon=_real("ε (epsilon)", epsilon, 0.0, 1.0),
+        delta=_real("δ (delta)", delta, 0.0, 1.0),
+        kl_threshold=_real("The KL threshold", kl_threshold, 0.0, MAX_KL_THRESHOLD),
     )
 
 

@@ -58,9 +58,10 @@ class Position:
     """One drafted token and the evidence for its verdict.
 
     ``p`` and ``q`` are the probabilities of this token under target and draft, ``u`` the uniform draw it
-    was tested with (at temperature 0 nothing is drawn: ``None``), ``overlap`` the whole sum of min(p, q)
-    over the vocabulary, which is the chance that a token drafted here is accepted.
-    ``residual`` is filled at a rejection. ``glyph`` numbers what the reader sees as one character group.
+    was tested with (``None`` where the rule draws nothing: at temperature 0 and under a lossy rule), ``overlap``
+    the whole sum of min(p, q) over the vocabulary, the chance that rejection sampling accepts a token drafted here.
+    ``residual`` is filled where a rejected token was replaced from it. ``glyph`` numbers what the reader sees as
+    one character group.
     """
 
     token_id: TokenId
@@ -165,7 +166,8 @@ class Run:
 class Settings:
     """What the visitor asked for. ``quantization`` is for the drafter ``quantized-self`` alone.
 
-    ``min_confidence`` > 0 lets a drafter stop early once its own token falls below that probability.
+    ``min_confidence`` > 0 lets a drafter stop early once its own token falls below that probability. ``epsilon`` and
+    ``delta`` are the rule typical's, ``kl_threshold`` (nats) is kl-threshold's.
     """
 
     drafter: ShortText
@@ -179,6 +181,9 @@ class Settings:
     quantization: Quantization | Literal[""] = ""
     min_confidence: Probability = 0.0
     stop: Annotated[tuple[ShortText, ...], Field(max_length=16)] = ()
+    epsilon: Probability = 0.09
+    delta: Probability = 0.3
+    kl_threshold: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,19 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """A run that goes on from inside another: the prompt's last ``tokens`` token ids are ``text`` taken over from it.
+
+    ``first_row`` is the row of the seed's table of uniform numbers that the first round reads, so that a branch
+    with nothing changed repeats the run it left.
+    """
+
+    tokens: Count
+    text: Text
+    first_row: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Divergence:
     """First index at which two temperature-0 texts differ, and how near the target's logits for the two were.
 
@@ -245,11 +263,20 @@ class Trace:
     runs: Annotated[tuple[Run, ...], _up_to(8)]
     recorded: ShortText
     divergence: Divergence | None = None
+    branch: Branch | None = None
     version: Literal[1] = SCHEMA_VERSION
 
     def run(self, kind: RunKind) -> Run | None:
         """The first run of this kind, if there is one."""
         return next((run for run in self.runs if run.kind == kind), None)
+
+
+LOSSY_RULES = ("typical", "kl-threshold")
+
+
+def is_lossy(settings: Settings) -> bool:
+    """Whether the text may leave the target's distribution. At temperature 0 every rule is greedy match: it cannot."""
+    return settings.rule in LOSSY_RULES and settings.temperature > 0
 
 
 for _record in filter(dataclasses.is_dataclass, list(globals().values())):
@@ -284,6 +311,8 @@ def from_json(data: str | bytes) -> Trace:
 
 def _contradiction(trace: Trace) -> str | None:
     """Where the records of a trace do not tell one story: what a person is to be shown must follow from it."""
+    if trace.branch and trace.branch.tokens >= len(trace.prompt.token_ids):
+        return "it took over more tokens than its prompt has"
     for run in trace.runs:
         records: tuple[Round | Step, ...] = run.rounds if run.kind == "speculative" else run.steps
         if len(records) != len(run.rounds) + len(run.steps):
@@ -297,7 +326,7 @@ def _contradiction(trace: Trace) -> str | None:
                 return f"{place} begins before the one ahead of it has ended"
             emitted = record.emitted if isinstance(record, Round) else (record.emitted,)
             if isinstance(record, Round):
-                if not _explained(record, is_last=index == len(records) - 1):
+                if not _explained(record, trace.settings, is_last=index == len(records) - 1):
                     return f"{place} emits what its verdicts do not explain"
             elif record.emitted.source != "target":
                 return f"{place} emits a token that was not the target's own"
@@ -305,7 +334,7 @@ def _contradiction(trace: Trace) -> str | None:
     return None
 
 
-def _explained(round_: Round, is_last: bool) -> bool:
+def _explained(round_: Round, settings: Settings, is_last: bool) -> bool:
     """Whether a round emits its accepted prefix and one token more; only the end of a run may cut that short."""
     verdicts = [position.verdict for position in round_.drafted]
     accepted = verdicts.count("accepted")
@@ -313,7 +342,8 @@ def _explained(round_: Round, is_last: bool) -> bool:
     behind = verdicts[accepted + rejected :]
     if verdicts[:accepted] != ["accepted"] * accepted or behind != ["untested"] * len(behind):
         return False
-    final: Source = "residual" if rejected else "bonus" if verdicts else "target"
+    replaced: Source = "target" if is_lossy(settings) else "residual"
+    final: Source = replaced if rejected else "bonus" if verdicts else "target"
     prefix = [(position.token_id, "draft") for position in round_.drafted[:accepted]]
     emitted = [(token.token_id, token.source) for token in round_.emitted]
     if emitted == prefix:

@@ -41,10 +41,14 @@ class Recorder:
         p_drafted: list[float],
         q_drafted: list[float],
         u: list[float] | None,
+        replaced_from_p: bool,
         start_s: float,
         spans: list[float],
     ) -> Round:
-        """``p`` [k+1, V] and ``q`` [k, V] as they were compared; ``spans``: draft steps, verification, sampling."""
+        """``p`` [k+1, V] and ``q`` [k, V] as they were compared; ``spans``: draft steps, verification, sampling.
+
+        ``replaced_from_p``: a rejected token was replaced by a draw from p, not from the residual (lossy rules).
+        """
         k = len(drafted)
         kept = min(n_accepted, len(committed))  # drafted tokens that stand and were committed
         cut = kept == len(committed)  # the run ended inside the accepted prefix: no final token
@@ -56,7 +60,9 @@ class Recorder:
         top_q = self._candidates(q)
         overlaps: list[float] = overlap(p[:k], q).tolist()
         rejected_at = n_accepted if not cut and n_accepted < k else None
-        leftover = () if rejected_at is None else self._candidates(residual(p[rejected_at], q[rejected_at])[None])[0]
+        leftover: tuple[Candidate, ...] = ()
+        if rejected_at is not None and not replaced_from_p:
+            (leftover,) = self._candidates(residual(p[rejected_at], q[rejected_at])[None])
 
         positions = []
         for i, (token, (text, glyph)) in enumerate(zip(drafted, drafted_texts, strict=True)):
@@ -76,7 +82,8 @@ class Recorder:
                     residual=leftover if verdict == "rejected" else (),
                 )
             )
-        final: Source = "residual" if rejected_at is not None else "bonus" if k else "target"
+        replacement: Source = "target" if replaced_from_p else "residual"
+        final: Source = replacement if rejected_at is not None else "bonus" if k else "target"
         drafts: list[Source] = ["draft"] * kept
         return Round(
             index=index,

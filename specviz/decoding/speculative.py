@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from specviz.decoding.acceptance import Judgement, greedy_match, rejection_sampling
+from specviz.decoding.acceptance import Judgement, greedy_match
 from specviz.decoding.distribution import Sampling, one_hot, probabilities, uniforms
 from specviz.decoding.drafters.base import Draft, Drafter
 from specviz.decoding.ending import Ending, Stopped
 from specviz.decoding.loop import DRAFT_NOT_FINITE, NOT_FINITE, Loop, Poll
 from specviz.decoding.prefill import prefill
 from specviz.decoding.recording import Recorder
+from specviz.decoding.rules import LOSSLESS, Rule
 from specviz.errors import UserError
 from specviz.models.base import LanguageModel
 from specviz.trace import Round
@@ -33,18 +34,23 @@ class Speculative(Loop):
         ending: Ending,
         recorder: Recorder,
         poll: Poll = lambda: None,
+        rule: Rule = LOSSLESS,
+        first_row: int = 0,
     ) -> None:
+        """``first_row``: where round 0 reads the seed's table of uniform numbers (a branch goes on in the middle)."""
         super().__init__(target, ending, recorder, poll)
         self.drafter = drafter
         self.sampling = sampling
         self.gamma = gamma
         self.seed = seed
+        self.rule = rule
+        self.first_row = first_row
 
     @torch.inference_mode()
     def rounds(self, prompt_ids: list[int]) -> Iterator[Round]:
         """Decode until the ending says so. ``prompt_ids`` [≥ 1] are read but for the last, which opens round 0."""
         target, clock = self.target, self.clock
-        table = uniforms(self.seed, self.ending.remaining, 2 * self.gamma + 1)
+        table = uniforms(self.seed, self.first_row + self.ending.remaining, 2 * self.gamma + 1)[self.first_row :]
         on_device = table.to(target.device)
         context_length, last, index = len(prompt_ids), prompt_ids[-1], 0
         try:
@@ -82,7 +88,8 @@ class Speculative(Loop):
                     q=one_hot(draft.token_ids, logits.shape[-1]) if draft.q is None else draft.q,
                     p_drafted=p_drafted,
                     q_drafted=q_drafted,
-                    u=None if p is None else table[index, self.gamma : self.gamma + k].tolist(),
+                    u=None if p is None or self.rule.lossy else table[index, self.gamma : self.gamma + k].tolist(),
+                    replaced_from_p=p is not None and self.rule.lossy,
                     start_s=start_s,
                     spans=spans,
                 )
@@ -112,7 +119,7 @@ class Speculative(Loop):
         p = probabilities(logits, self.sampling)
         k = len(draft.token_ids)
         u_test = u[self.gamma : self.gamma + k]
-        return p, rejection_sampling(p, draft.q, draft.token_ids, u_test, u[2 * self.gamma])
+        return p, self.rule.judge(p, draft.q, draft.token_ids, u_test, u[2 * self.gamma])
 
 
 def _fetch(judged: Judgement, draft: Draft) -> tuple[int, int, list[int], list[float], list[float]]:

@@ -41,6 +41,9 @@ class Drafter(Protocol):
         """The round committed these tokens: a prefix of the draft and one more. Rolls back in O(1)."""
         ...
 
-    def score(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
-        """q [k, V] float32 again, for drafted tokens of an earlier round; uses and then drops its own cache."""
+    def logits(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor | None:
+        """Logits [k, V] float32 again (−∞ for ids it never drafts), for drafted tokens of an earlier round.
+
+        None where drafts are certain. Uses and then drops its own cache.
+        """
         ...

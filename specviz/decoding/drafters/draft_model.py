@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from specviz.decoding.distribution import Sampling, draw, one_hot, probabilities
+from specviz.decoding.distribution import Sampling, draw, probabilities
 from specviz.decoding.drafters.base import Draft
 from specviz.decoding.prefill import prefill
 from specviz.models.base import LanguageModel
@@ -71,19 +71,16 @@ class DraftModel:
         # Everything but the final token was drafted here; the last drafted token may not have been fed.
         self.model.rollback(min(self.model.length, len(self._context) - 1))
 
-    def score(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
-        drafted = torch.tensor(drafted_ids, device=self.model.device)
-        if self.sampling.greedy:
-            return one_hot(drafted, self.target_vocab)
+    def logits(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
         self.start(context_ids, len(context_ids) + len(drafted_ids))
         feed = torch.tensor(self._known(context_ids[-1:] + drafted_ids[:-1]), device=self.model.device)
-        logits = self.model.forward(feed, keep=len(drafted_ids))[:, : self.shared_vocab]
-        return self._align(probabilities(logits, self.sampling))
+        logits = self.model.forward(feed, keep=len(drafted_ids))[:, : self.shared_vocab].float()
+        return self._align(logits, -torch.inf)
 
     def _known(self, token_ids: list[int]) -> list[int]:
         """Should the target ever emit a padding id the draft has no row for, the draft reads its last row."""
         return [min(token, self.model.vocab_size - 1) for token in token_ids]
 
-    def _align(self, q: Tensor) -> Tensor:
-        """Rows over the target's vocabulary: padding ids that only the target has get probability 0."""
-        return torch.nn.functional.pad(q, (0, self.target_vocab - q.shape[-1]))
+    def _align(self, rows: Tensor, nothing: float = 0.0) -> Tensor:
+        """Rows over the target's vocabulary: padding ids that only the target has get probability 0, or logit −∞."""
+        return torch.nn.functional.pad(rows, (0, self.target_vocab - rows.shape[-1]), value=nothing)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from specviz.decoding.distribution import one_hot
 from specviz.decoding.drafters.base import Draft
 
 MAX_NGRAM = 3
@@ -52,5 +51,5 @@ class PromptLookup:
                 self._after[tuple(self._text[end - n :])] = end
             self._text.append(token)
 
-    def score(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
-        return one_hot(torch.tensor(drafted_ids, device=self.device), self.target_vocab)
+    def logits(self, context_ids: list[int], drafted_ids: list[int]) -> None:
+        return None

@@ -1,5 +1,5 @@
-"""The words of the page, a folder for each language and in it a JSON file for each part of the page (``race.json`` holds
-the keys ``race.…``), used by Python and JavaScript alike.
+"""The words of the page, a folder for each language and in it a JSON file for each part of the page (``race.json``
+holds the keys ``race.…``), used by Python and JavaScript alike.
 """
 
 from __future__ import annotations

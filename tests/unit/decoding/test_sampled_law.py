@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from specviz.decoding.distribution import Sampling, probabilities, uniforms
 from specviz.decoding.drafters.draft_model import DraftModel
+from specviz.decoding.rules import LOSSLESS, Rule
 from specviz.models.llama import LlamaModel
 from tests.conftest import tiny_llama
 from tests.unit.decoding import broken
@@ -31,9 +32,16 @@ def draft() -> Remembering:
     return Remembering(LlamaModel(tiny_llama(VOCAB, seed=2, layers=1)))
 
 
-def p_value(target: Remembering, drafter: DraftModel, sampling: Sampling, tokenizer: PreTrainedTokenizerFast) -> float:
+def p_value(
+    target: Remembering,
+    drafter: DraftModel,
+    sampling: Sampling,
+    tokenizer: PreTrainedTokenizerFast,
+    rule: Rule = LOSSLESS,
+) -> float:
     """χ² of the emitted sequences of LENGTH tokens against the target's joint law."""
     loop = make_loop(target, drafter, sampling, tokenizer, PROMPT, gamma=GAMMA, max_new_tokens=LENGTH)
+    loop.rule = rule
     loop.recorder = Silent(tokenizer, [], PROMPT)
     counts: Counter[tuple[int, ...]] = Counter()
     for seed in range(RUNS):
@@ -72,11 +80,10 @@ def test_the_loop_samples_from_the_target(
 
 
 def test_u_stuck_at_zero_is_noticed(
-    target: Remembering, draft: Remembering, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+    target: Remembering, draft: Remembering, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    monkeypatch.setattr("specviz.decoding.speculative.rejection_sampling", broken.u_stuck_at_zero)
-    sampling = Sampling(1.0)
-    assert p_value(target, DraftModel(draft, sampling, VOCAB, VOCAB), sampling, tokenizer) < 1e-6
+    sampling, rule = Sampling(1.0), Rule(broken.u_stuck_at_zero, lossy=False)
+    assert p_value(target, DraftModel(draft, sampling, VOCAB, VOCAB), sampling, tokenizer, rule) < 1e-6
 
 
 def test_a_residual_replaced_by_p_is_noticed(

@@ -1,0 +1,1 @@
+"""A recorded round under the microscope: the distributions behind its verdicts, and what else could have happened."""
