@@ -82,7 +82,7 @@ def test_a_token_of_the_text_opens_its_evidence(page: Page) -> None:
     for source, verdict in (("residual", "residual"), ("draft", "accepted")):
         page.locator(f".sv-lane-speculative .sv-token.sv-{source}").first.click()
         expect(page.locator(f".sv-panel .sv-verdict-{verdict}")).to_be_visible()
-        expect(page.locator('.sv-chip[aria-pressed="true"]')).to_have_attribute("data-state", verdict)
+        expect(page.locator('.sv-rail .sv-chip[aria-pressed="true"]')).to_have_attribute("data-state", verdict)
 
 
 def test_a_text_that_was_scrolled_up_follows_again_after_going_back(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import gradio as gr
@@ -16,12 +17,16 @@ CSS_PATHS = [STATIC / "palette.css"]
 gr.set_static_paths([STATIC])
 
 
-def start_script(module: str) -> str:
-    """The ``js_on_load`` that mounts ``module`` (a file of ``static``, exporting ``mount``), under any root path."""
+def start_script(module: str, *events: str) -> str:
+    """The ``js_on_load`` that mounts ``module`` (a file of ``static``, exporting ``mount``), under any root path.
+
+    ``events`` are the custom events it triggers: Gradio offers those whose quoted name stands in the script.
+    """
     path = f"gradio_api/file={(STATIC / module).as_posix()}"
     return (
         "const root = (window.gradio_config?.root ?? location.origin).replace(/\\/$/, '');"
-        f"import(`${{root}}/{path}`).then((module) => module.mount({{ element, props, trigger, watch }}));"
+        f"import(`${{root}}/{path}`).then((module) => module.mount({{ element, props, trigger, server, watch }}));"
+        f"/* triggers {json.dumps(events)} */"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
@@ -12,17 +13,26 @@ from specviz.ui.components.base import dictionaries, start_script
 class RaceView(gr.HTML):
     """Shows messages made by ``wire``: its value is one of their JSON strings, or None for an empty view.
 
-    ``lang`` may be updated at any time and changes the words on the page at once.
+    ``lang`` may be updated at any time and changes the words on the page at once. ``server_functions`` named ``look``
+    and ``what_if`` serve the microscope; the event ``branch`` brings {run, round, changes, u}.
     """
 
-    def __init__(self, value: str | None = None, *, lang: str = "en", **options: Any) -> None:
+    def __init__(
+        self,
+        value: str | None = None,
+        *,
+        lang: str = "en",
+        server_functions: Sequence[Callable[..., Any]] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(
             value=value,
             html_template='<div class="sv-race"></div>',
-            js_on_load=start_script("view.mjs"),
+            js_on_load=start_script("view.mjs", "branch"),
+            server_functions=list(server_functions or ()),
             apply_default_css=False,
             lang=lang,
-            strings=dictionaries("race.", "autopsy."),
+            strings=dictionaries("race.", "autopsy.", "microscope.", "whatif."),
             **options,
         )
 

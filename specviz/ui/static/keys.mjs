@@ -1,6 +1,6 @@
 // Keyboard of the race view: space plays, arrows step, Home and End jump. Pure but for reading the event.
 
-const OWN_KEYS = "input, textarea, select, [contenteditable=true], [role=textbox], [role=listbox], [role=tab], [role=slider]:not(.sv-plot)";
+export const OWN_KEYS = "input, textarea, select, [contenteditable=true], [role=textbox], [role=listbox], [role=tab], [role=slider]:not(.sv-plot)";
 
 /** Acts on keys pressed inside the view, or anywhere while nothing on the page has the focus. */
 export function handleKey(event, root, actions) {

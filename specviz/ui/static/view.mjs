@@ -1,22 +1,25 @@
 // The race view: takes messages in, keeps the clock, and draws at most once a frame.
 
-import { merge, neighbour, newModel } from "./core.mjs";
+import { merge, neighbour } from "./core.mjs";
 import { duration, laneAt, stepTime, steppedLane } from "./core_time.mjs";
 import { roundSentence, translator } from "./core_text.mjs";
 import { makeLabels } from "./dom.mjs";
-import { makePage } from "./page.mjs";
+import { evidence } from "./evidence.mjs";
 import { handleKey } from "./keys.mjs";
+import { makePage } from "./page.mjs";
+import { store } from "./store.mjs";
+import { loadStyles } from "./styles.mjs";
 import { START_SPEED } from "./transport.mjs";
 
 const CHOREOGRAPHY_S = 0.4; // a round shorter than this on screen only changes its states
 const NUMBERS_MS = 500; // figures change at most twice a second
-const STYLES = ["race.css", "rail.css", "time.css", "panel.css", "motion.css"];
 const RUNNING = ["loading", "queued", "running"];
 
 /** Gradio's `js_on_load` calls this once with what it hands to a component. */
-export async function mount({ element, props, watch }) {
-  await Promise.all(STYLES.map(loadStyle));
-  const view = makeView(element.querySelector(".sv-race") ?? element, props.strings);
+export async function mount({ element, props, trigger, server, watch }) {
+  await loadStyles("race.css", "rail.css", "time.css", "microscope.css", "motion.css");
+  store.join({ strings: props.strings, server });
+  const view = makeView(element.querySelector(".sv-race") ?? element, trigger);
   const receive = () => view.receive(props.value);
   watch("value", receive);
   watch("lang", () => view.speak(props.lang));
@@ -24,25 +27,15 @@ export async function mount({ element, props, watch }) {
   return view;
 }
 
-function loadStyle(name) {
-  const href = new URL(name, import.meta.url).href;
-  if (document.querySelector(`link[href="${CSS.escape(href)}"]`)) return null;
-  const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
-  const loaded = new Promise((resolve) => {
-    link.onload = link.onerror = resolve;
-  });
-  document.head.append(link);
-  return loaded;
-}
-
-export function makeView(root, dictionaries) {
-  const model = newModel();
+export function makeView(root, trigger) {
+  const { model, dictionaries } = store;
   const labels = makeLabels();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const clock = { t: 0, playing: false, live: true, speed: START_SPEED, scrubbing: false };
-  const look = { selected: null, spaces: false, zoomed: false, force: true, resized: true, lang: "en" };
+  const look = { spaces: false, zoomed: false, force: true, resized: true, lang: "en" };
   const inbox = [];
   let scheduled = false;
+  let begun = null; // the run that the clock is set to
   let lastFrame = 0;
   let lastNumbers = 0;
 
@@ -80,23 +73,24 @@ export function makeView(root, dictionaries) {
       changed();
     },
     select(round, place) {
-      const same = look.selected?.round === round && look.selected?.place === place;
-      look.selected = round === null || same ? null : { round, place };
-      if (round === null) root.querySelector('.sv-chip[aria-pressed="true"]')?.focus();
-      if (look.selected) go(clock.t, { playing: false });
+      const { selected } = store;
+      const same = selected?.round === round && selected?.place === place;
+      if (round === null) root.querySelector('.sv-rail .sv-chip[aria-pressed="true"]')?.focus();
+      store.select(round === null || same ? null : { round, place }, root);
+      if (store.selected) go(clock.t, { playing: false });
       else changed();
     },
     movePosition(by) {
-      const { round, place } = neighbour(model.lanes.speculative, look.selected, by);
+      const { round, place } = neighbour(model.lanes.speculative, store.selected, by);
       actions.showPosition(round, place);
     },
     showPosition(round, place) {
-      look.selected = { round, place };
-      go(model.lanes.speculative.ends[round + 1], { playing: false });
+      store.select({ round, place }, root);
+      showSelected();
     },
     showRecord: (kind, record) => go(model.lanes[kind].ends[record + 1], { playing: false }),
   };
-  const ui = { root, model, labels, actions, refresh };
+  const ui = { root, model, labels, actions, evidence, trigger, refresh };
   labels.speak(translator(dictionaries, look.lang));
   const page = makePage(ui);
   root.replaceChildren(page.node);
@@ -109,6 +103,11 @@ export function makeView(root, dictionaries) {
     refresh();
   });
   resized.observe(root);
+  const ended = store.listen((by) => {
+    if (by === root) return; // own messages and selections are being drawn already
+    if (store.selected) showSelected();
+    else changed();
+  });
 
   function onKey(event) {
     if (!root.isConnected) stop();
@@ -120,6 +119,12 @@ export function makeView(root, dictionaries) {
     calm.removeEventListener("change", changed);
     observer.disconnect();
     resized.disconnect();
+    ended();
+  }
+
+  /** The rail shows the round of the selected position, wherever it was selected. */
+  function showSelected() {
+    go(model.lanes.speculative.ends[store.selected.round + 1], { playing: false });
   }
 
   function redrawAll() {
@@ -148,17 +153,19 @@ export function makeView(root, dictionaries) {
 
   function takeMessages() {
     for (const text of inbox.splice(0)) {
-      const [run, lang] = [model.run, model.lang];
+      const { lang } = model;
       merge(model, JSON.parse(text));
       if (model.lang !== lang) speak(model.lang);
-      if (model.run !== run) begin();
+      if (model.run !== begun) begin();
+      store.changed(root);
       if (!RUNNING.includes(model.state)) lastNumbers = 0;
     }
   }
 
   /** A new run: a recorded one plays from its start, a live one is followed. */
   function begin() {
-    look.selected = null;
+    begun = model.run;
+    store.select(null, root);
     const recorded = model.state === "recorded";
     Object.assign(clock, { t: 0, live: !recorded, playing: recorded && !calm.matches, scrubbing: false });
     if (recorded && calm.matches) clock.t = duration(model);
@@ -198,7 +205,7 @@ export function makeView(root, dictionaries) {
   function makeFrame(numbers) {
     const { t, live, playing, speed, scrubbing } = clock;
     const at = (kind) => laneAt(model.lanes[kind], live ? Infinity : t);
-    const frame = { t, live, playing, scrubbing, numbers, ...look, speculative: at("speculative"), standard: at("standard") };
+    const frame = { t, live, playing, scrubbing, numbers, ...look, selected: store.selected, speculative: at("speculative"), standard: at("standard") };
     const round = model.lanes.speculative.records[frame.speculative.judged] ?? model.lanes.speculative.records.at(-1);
     const long = round && (round.end - round.start) / speed >= CHOREOGRAPHY_S;
     const slow = playing ? long : !scrubbing && !live;
