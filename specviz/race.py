@@ -43,10 +43,16 @@ from specviz.trace import (
 
 
 class Origin(NamedTuple):
-    """Where a branch begins: every token id before its first round, and what of them was taken over from a run."""
+    """Where a branch begins: every token id before its first round, the last ``taken`` of them from another run."""
 
     token_ids: tuple[int, ...]
-    branch: Branch
+    taken: int
+    first_row: int  # of the seed's table of uniform numbers
+
+
+def branch_of(pair: Pair, origin: Origin) -> Branch:
+    """The record of where a branch began."""
+    return Branch(origin.taken, _readable(pair, origin.token_ids[-origin.taken :], ()), origin.first_row)
 
 
 def race(
@@ -67,7 +73,6 @@ def race(
     Raises UserError for a prompt that does not fit.
     """
     prompt_ids = pair.encode_chat(prompt) if origin is None else list(origin.token_ids)
-    branch = None if origin is None else origin.branch
     drafter, draft_info = make_drafter(pair, settings)
     kinds: list[RunKind] = ["speculative", "standard"] if baseline else ["speculative"]
     if not speculative_first:
@@ -81,7 +86,7 @@ def race(
     runs: list[Run] = []
     for kind in kinds:
         yield Started(kind)
-        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll, branch.first_row if branch else 0)
+        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll, origin.first_row if origin else 0)
         runs.append(run)
         yield Finished(run)
         if run.finish_reason in ("cancelled", "deadline"):
@@ -93,7 +98,7 @@ def race(
         prompt=Prompt(prompt, tuple(prompt_ids)),
         runs=tuple(runs),
         recorded=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        branch=branch,
+        branch=branch_of(pair, origin) if origin else None,
     )
     if settings.temperature == 0 and len(runs) == 2:
         trace = replace(trace, divergence=first_difference(pair, trace))

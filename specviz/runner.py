@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from specviz.errors import UserError
 
@@ -42,7 +42,7 @@ class Limits:
 class Ticket(Generic[Event]):
     """A place in the queue and, once it is this job's turn, the events so far. Safe to use from any thread."""
 
-    def __init__(self, runner: Runner[Event], job: Job[Event], owner: str) -> None:
+    def __init__(self, runner: Runner, job: Job[Event], owner: str) -> None:
         self.owner = owner
         self.state: State = "queued"
         self.error: str | None = None
@@ -86,7 +86,7 @@ class Ticket(Generic[Event]):
         self._runner._cancel(self)
 
 
-class Runner(Generic[Event]):
+class Runner:
     """First come, first served; one job a visitor, so that nobody can fill the queue.
 
     ``prepare`` runs first in the worker thread (choose the device, load the models); it handles its own errors.
@@ -95,8 +95,8 @@ class Runner(Generic[Event]):
     def __init__(self, limits: Limits | None = None, prepare: Callable[[], None] | None = None) -> None:
         self.limits = limits or Limits()
         self._prepare = prepare
-        self._queue: deque[Ticket[Event]] = deque()
-        self._running: Ticket[Event] | None = None
+        self._queue: deque[Ticket[Any]] = deque()
+        self._running: Ticket[Any] | None = None
         self._recent_s: deque[float] = deque(maxlen=16)
         self._changed = threading.Condition()
         self._closed = False
@@ -153,7 +153,7 @@ class Runner(Generic[Event]):
             self._run(ticket)
             del ticket  # an idle worker must not keep the last run alive
 
-    def _next(self) -> Ticket[Event] | None:
+    def _next(self) -> Ticket[Any] | None:
         """Wait for a job whose reader is still there; None once the runner is closed."""
         with self._changed:
             while not self._closed:
@@ -167,7 +167,7 @@ class Runner(Generic[Event]):
                 self._changed.wait()
             return None
 
-    def _run(self, ticket: Ticket[Event]) -> None:
+    def _run(self, ticket: Ticket[Any]) -> None:
         assert ticket._job is not None and ticket._started_at is not None
         deadline = ticket._started_at + self.limits.run_s
         state: State = "failed"
@@ -187,7 +187,7 @@ class Runner(Generic[Event]):
             self._running = None
             self._changed.notify_all()
 
-    def _collect(self, ticket: Ticket[Event], job: Job[Event], deadline: float) -> None:
+    def _collect(self, ticket: Ticket[Any], job: Job[Any], deadline: float) -> None:
         """Append what the job yields. A job told to stop may still yield its last words, for ``grace_s``."""
 
         def should_stop() -> bool:
@@ -216,14 +216,14 @@ class Runner(Generic[Event]):
             if close is not None:
                 close()
 
-    def _verdict(self, ticket: Ticket[Event], deadline: float) -> State:
+    def _verdict(self, ticket: Ticket[Any], deadline: float) -> State:
         if time.monotonic() > deadline:
             return "expired"
         return "finished" if ticket._stop_since is None else "cancelled"
 
     # What tickets ask
 
-    def _cancel(self, ticket: Ticket[Event]) -> None:
+    def _cancel(self, ticket: Ticket[Any]) -> None:
         with self._changed:
             if ticket.ended or ticket._stop_since is not None:
                 return
@@ -231,13 +231,13 @@ class Runner(Generic[Event]):
             if ticket.state == "queued":
                 self._leave_queue(ticket)
 
-    def _position(self, ticket: Ticket[Event]) -> int:
+    def _position(self, ticket: Ticket[Any]) -> int:
         with self._changed:
             if ticket not in self._queue:
                 return 0
             return self._queue.index(ticket) + (self._running is not None)
 
-    def _estimated_wait_s(self, ticket: Ticket[Event]) -> float | None:
+    def _estimated_wait_s(self, ticket: Ticket[Any]) -> float | None:
         with self._changed:
             if ticket not in self._queue:
                 return 0.0
@@ -251,7 +251,7 @@ class Runner(Generic[Event]):
 
     # Helpers; the caller holds the lock
 
-    def _active(self, owner: str) -> Ticket[Event] | None:
+    def _active(self, owner: str) -> Ticket[Any] | None:
         """The owner's job that waits or runs and was not told to stop."""
         tickets = [*self._queue, *([self._running] if self._running else [])]
         return next((t for t in tickets if t.owner == owner and t._stop_since is None), None)
@@ -261,7 +261,7 @@ class Runner(Generic[Event]):
         for ticket in [t for t in self._queue if now - t._last_read > self.limits.idle_s]:
             self._leave_queue(ticket)
 
-    def _leave_queue(self, ticket: Ticket[Event]) -> None:
+    def _leave_queue(self, ticket: Ticket[Any]) -> None:
         self._queue.remove(ticket)
         ticket.state, ticket._job = "cancelled", None
         self._changed.notify_all()

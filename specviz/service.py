@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Literal
 from specviz.errors import UserError
 from specviz.runner import Limits, Runner, ShouldStop, Ticket
 from specviz.settings import DEFAULT_DRAFTER, DEFAULT_QUANTIZATION, MAX_NEW_TOKENS
-from specviz.trace import Machine, Models, RunKind, Settings
+from specviz.trace import Branch, Machine, Models, RunKind, Settings
 
 if TYPE_CHECKING:
     from specviz.events import Event
     from specviz.models.load import Pair
+    from specviz.race import Origin
 
 LOAD_FAILED = "The models could not be loaded; the server's log says more."
 
@@ -89,6 +90,7 @@ class Prepared:
     machine: Machine
     prompt: str
     order: tuple[RunKind, ...]
+    branch: Branch | None = None
 
 
 if TYPE_CHECKING:
@@ -104,22 +106,28 @@ class Service:
         self._load = load or load_models
         self._pair: Pair | None = None
         self._closing = threading.Event()
-        self.runner: Runner[RaceEvent] = Runner(options.limits, prepare=self._load_in_background)
+        self.runner = Runner(options.limits, prepare=self._load_in_background)
 
     def race(
-        self, prompt: str, settings: Settings, owner: str, order: tuple[RunKind, ...] = ("speculative", "standard")
+        self,
+        prompt: str,
+        settings: Settings,
+        owner: str,
+        order: tuple[RunKind, ...] = ("speculative", "standard"),
+        origin: Origin | None = None,
     ) -> Ticket[RaceEvent]:
-        """Queue a race; ``order`` names the runs to make, speculative always among them.
+        """Queue a race; ``order`` names the runs to make, speculative always among them. ``origin`` makes it a branch.
 
         Raises UserError if the queue is full or the owner has a race already.
         """
 
         def job(should_stop: ShouldStop, deadline: float) -> Iterator[RaceEvent]:
-            from specviz.race import make_drafter, race
+            from specviz.race import branch_of, make_drafter, race
 
-            pair = self._ready_pair()
+            pair = self.pair()
             _, draft = make_drafter(pair, settings)
-            yield Prepared(settings, Models(pair.target_info, draft), pair.machine, prompt, order)
+            branch = branch_of(pair, origin) if origin else None
+            yield Prepared(settings, Models(pair.target_info, draft), pair.machine, prompt, order, branch)
             yield from race(
                 pair,
                 prompt,
@@ -128,6 +136,7 @@ class Service:
                 speculative_first=order[0] == "speculative",
                 should_stop=should_stop,
                 deadline=deadline,
+                origin=origin,
             )
 
         return self.runner.submit(job, owner)
@@ -143,9 +152,10 @@ class Service:
 
     def _load_in_background(self) -> None:
         with suppress(UserError):  # the state says it, and the next race tries again
-            self._ready_pair()
+            self.pair()
 
-    def _ready_pair(self) -> Pair:
+    def pair(self) -> Pair:
+        """The models, loaded if they are not yet. For jobs in the runner's thread. Raises UserError."""
         if self._pair is None:
             self.state = LoadState("loading", "")
             try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast, get_args
 
 from specviz.errors import UserError
 from specviz.trace import LOSSY_RULES, Quantization, Settings
@@ -32,6 +33,10 @@ MAX_SEED = 2**53 - 1  # the largest whole number that a browser holds exactly
 MAX_PROMPT_CHARACTERS = 20_000
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARACTERS = 200
+
+_GREEDY_NEEDS_ZERO = (
+    "The rule greedy-match needs temperature 0; you gave {:g}. Set the temperature to 0 or choose rejection-sampling."
+)
 
 
 def make_settings(
@@ -61,10 +66,7 @@ def make_settings(
     chosen_temperature = _real("The temperature", temperature, 0.0, MAX_TEMPERATURE)
     chosen_rule = _choice("The rule", rule, RULES)
     if chosen_rule == "greedy-match" and chosen_temperature > 0:
-        raise UserError(
-            f"The rule greedy-match needs temperature 0; you gave {chosen_temperature:g}. "
-            "Set the temperature to 0 or choose rejection-sampling."
-        )
+        raise UserError(_GREEDY_NEEDS_ZERO.format(chosen_temperature))
     return Settings(
         drafter=chosen_drafter,
         gamma=_whole("γ (gamma)", gamma, 1, MAX_GAMMA),
@@ -81,6 +83,33 @@ def make_settings(
         delta=_real("δ (delta)", delta, 0.0, 1.0),
         kl_threshold=_real("The KL threshold", kl_threshold, 0.0, MAX_KL_THRESHOLD),
     )
+
+
+def changed(settings: Settings, changes: Mapping[str, object]) -> Settings:
+    """The settings with another temperature, top_k, top_p, rule, epsilon, delta or kl_threshold: what judges a round.
+
+    A rule that is chosen without a temperature brings its own: greedy match needs 0. Raises UserError.
+    """
+    checks: dict[str, Callable[[object], object]] = {
+        "temperature": lambda value: _real("The temperature", value, 0.0, MAX_TEMPERATURE),
+        "top_k": lambda value: _whole("top-k", value, 0, MAX_TOP_K),
+        "top_p": _top_p,
+        "rule": lambda value: _choice("The rule", value, RULES),
+        "epsilon": lambda value: _real("ε (epsilon)", value, 0.0, 1.0),
+        "delta": lambda value: _real("δ (delta)", value, 0.0, 1.0),
+        "kl_threshold": lambda value: _real("The KL threshold", value, 0.0, MAX_KL_THRESHOLD),
+    }
+    if unknown := sorted(set(changes) - set(checks)):
+        raise UserError(f"A round is judged by {', '.join(checks)}; you gave {_shown(unknown[0])}.")
+    chosen: dict[str, Any] = {name: checks[name](value) for name, value in changes.items()}
+    if chosen.get("rule") == "greedy-match":
+        chosen.setdefault("temperature", 0.0)
+    result = replace(settings, **chosen)
+    if result.rule == "greedy-match" and result.temperature > 0:
+        if "rule" in chosen:
+            raise UserError(_GREEDY_NEEDS_ZERO.format(result.temperature))
+        result = replace(result, rule=DEFAULT_RULE)
+    return result
 
 
 def check_prompt(prompt: object) -> str:

@@ -326,12 +326,20 @@ def _contradiction(trace: Trace) -> str | None:
                 return f"{place} begins before the one ahead of it has ended"
             emitted = record.emitted if isinstance(record, Round) else (record.emitted,)
             if isinstance(record, Round):
+                if not _drawn(record, trace.settings):
+                    return f"{place} tests a token without the draw that its rule needs"
                 if not _explained(record, trace.settings, is_last=index == len(records) - 1):
                     return f"{place} emits what its verdicts do not explain"
             elif record.emitted.source != "target":
                 return f"{place} emits a token that was not the target's own"
             context_length, end_s = context_length + len(emitted), record.timing.end_s
     return None
+
+
+def _drawn(round_: Round, settings: Settings) -> bool:
+    """Whether each tested token has its u, where tokens are tested with one."""
+    tested = [position for position in round_.drafted if position.verdict != "untested"]
+    return settings.temperature == 0 or is_lossy(settings) or all(position.u is not None for position in tested)
 
 
 def _explained(round_: Round, settings: Settings, is_last: bool) -> bool:

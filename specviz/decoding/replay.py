@@ -1,6 +1,8 @@
-"""What the models said in a recorded round, computed again from its prefix: logits, and the full p and q."""
+"""What the models said in a recorded round, computed again: logits, and the full p and q."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -21,28 +23,56 @@ def p_and_q_at(trace: Trace, round_index: int, target: LanguageModel, drafter: D
     """
     sampling = sampling_of(trace.settings)
     drafted = [position.token_id for position in round_at(trace, round_index).drafted]
-    target_logits, draft_logits = logits_at(trace, round_index, target, drafter)
+    ((_, target_logits, draft_logits),) = retrace(trace, range(round_index, round_index + 1), target, drafter)
     return distributions(target_logits, None if sampling.greedy else draft_logits, drafted, sampling)
 
 
 @torch.inference_mode()
-def logits_at(trace: Trace, round_index: int, target: LanguageModel, drafter: Drafter) -> tuple[Tensor, Tensor | None]:
-    """The target's logits [k+1, V] and the draft's [k, V] (None where drafts are certain), float32 on the CPU.
+def retrace(
+    trace: Trace,
+    wanted: range,
+    target: LanguageModel,
+    drafter: Drafter,
+    poll: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+    """Go through the speculative run again up to the last wanted round, by the same forwards the run made.
 
-    Uses both caches. Raises UserError as ``p_and_q_at`` does.
+    Yields (index, the target's logits [k+1, V], the draft's [k, V] or None where drafts are certain) of each wanted
+    round, float32 on the CPU: where the same models run on the same machine these are the very numbers of the run.
+    Uses both caches; ``poll`` ends it early. Raises UserError as ``p_and_q_at`` does.
     """
-    drafted = [position.token_id for position in round_at(trace, round_index).drafted]
-    context = context_of(trace, round_index)
-    if max(context + drafted) >= target.vocab_size:
+    last = round_at(trace, wanted[-1]).index
+    run = trace.run("speculative")
+    assert run is not None
+    rounds, prompt_ids = run.rounds[: last + 1], list(trace.prompt.token_ids)
+    drafts = [[position.token_id for position in round_.drafted] for round_ in rounds]
+    capacity = rounds[-1].context_length + len(drafts[-1])
+    _check_fit(max(prompt_ids + context_of(trace, last) + drafts[-1]), capacity, target, drafter)
+    longest = max(round_.context_length + len(drafted) for round_, drafted in zip(rounds, drafts, strict=True))
+    target.allocate(longest)
+    prefill(target, prompt_ids[:-1])
+    drafter.start(prompt_ids, longest)
+    opening = prompt_ids[-1]
+    for round_, drafted in zip(rounds, drafts, strict=True):
+        if poll():
+            return
+        draft_logits = drafter.retrace(drafted) if drafted else None
+        block = torch.tensor([opening, *drafted], device=target.device)
+        logits = target.forward(block, keep=len(block))
+        if round_.index in wanted:
+            yield round_.index, logits.float().cpu(), None if draft_logits is None else draft_logits.cpu()
+        committed = [token.token_id for token in round_.emitted]
+        target.rollback(round_.context_length + len(committed) - 1)
+        drafter.commit(committed)
+        opening = committed[-1]
+
+
+def _check_fit(largest_id: int, length: int, target: LanguageModel, drafter: Drafter) -> None:
+    if largest_id >= target.vocab_size:
         raise UserError("This trace was made with another model: it holds token ids that the loaded one does not have.")
     limit = min(target.context_limit, drafter.context_limit)
-    if len(context) + len(drafted) > limit:
+    if length > limit:
         raise UserError(f"This trace was made with another model: the loaded one reads {limit:,} tokens at most.")
-    target.allocate(len(context) + len(drafted))
-    prefill(target, context[:-1])
-    logits = target.forward(torch.tensor(context[-1:] + drafted, device=target.device), keep=len(drafted) + 1)
-    drafts = drafter.logits(context, drafted) if drafted else None
-    return logits.float().cpu(), None if drafts is None else drafts.cpu()
 
 
 def distributions(

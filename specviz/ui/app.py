@@ -11,12 +11,15 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read while gradio 
 
 import gradio as gr
 
+from specviz.laboratory import Laboratory
 from specviz.service import LoadState, Options, Service
 from specviz.trace import MAX_TRACE_BYTES
 from specviz.ui.components.base import CSS_PATHS, STATIC
 from specviz.ui.components.header import Header
+from specviz.ui.components.lab_server import LabServer
 from specviz.ui.examples import example_prompts
 from specviz.ui.i18n import strings
+from specviz.ui.tabs import lossless, microscope
 from specviz.ui.tabs.race import RaceTab
 from specviz.ui.theme import theme
 
@@ -29,6 +32,8 @@ HEAD = "<style>@media (max-width: 860px) { .gradio-container > .app { padding: 1
 def build(service: Service, lang: str = "en") -> gr.Blocks:
     """The whole page as Gradio blocks; every event of every visitor goes to this one service."""
     words = strings(lang)
+    laboratory = Laboratory(service)
+    server = LabServer(laboratory)
     with gr.Blocks(
         title="SpecViz",
         analytics_enabled=False,
@@ -36,10 +41,15 @@ def build(service: Service, lang: str = "en") -> gr.Blocks:
         delete_cache=(FILE_LIFE_S, FILE_LIFE_S),
     ) as page:
         header = Header(words, elem_id="header")
-        with gr.Tabs(), gr.Tab(words["page.tab.race"], id="race"):
-            raced = RaceTab(service, words, lang).build(
-                example_prompts(ASSETS / "prompts.jsonl"), ASSETS / "traces" / "default.json"
-            )
+        race = RaceTab(laboratory, words, lang)
+        with gr.Tabs() as tabs:
+            with gr.Tab(words["page.tab.race"], id="race"):
+                raced = race.build(example_prompts(ASSETS / "prompts.jsonl"), ASSETS / "traces" / "default.json")
+            with gr.Tab(words["page.tab.microscope"], id="microscope"):
+                scope = microscope.build(server, lang)
+            with gr.Tab(words["page.tab.lossless"], id="lossless"):
+                lossless.build(server, lang)
+        race.follow([race.view.branch, scope.branch], tabs)
 
         async def follow_loading() -> AsyncIterator[str]:
             """The status line, until the models are there or cannot be."""

@@ -13,14 +13,14 @@ import pytest
 from specviz.errors import UserError
 from specviz.runner import APOLOGY, OUT_OF_MEMORY, Job, Limits, Runner, ShouldStop, Ticket
 
-MakeRunner = Callable[..., "Runner[int]"]
+MakeRunner = Callable[..., Runner]
 
 
 @pytest.fixture
 def make_runner() -> Iterator[MakeRunner]:
-    runners: list[Runner[int]] = []
+    runners: list[Runner] = []
 
-    def make(prepare: Callable[[], None] | None = None, **limits: float) -> Runner[int]:
+    def make(prepare: Callable[[], None] | None = None, **limits: float) -> Runner:
         runners.append(Runner(Limits(**limits), prepare))  # type: ignore[arg-type]
         return runners[-1]
 

@@ -41,9 +41,8 @@ class Drafter(Protocol):
         """The round committed these tokens: a prefix of the draft and one more. Rolls back in O(1)."""
         ...
 
-    def logits(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor | None:
-        """Logits [k, V] float32 again (−∞ for ids it never drafts), for drafted tokens of an earlier round.
-
-        None where drafts are certain. Uses and then drops its own cache.
+    def retrace(self, drafted_ids: list[int]) -> Tensor | None:
+        """The logits [k, V] float32 that these tokens were drawn from (−∞ for ids it never drafts), None where drafts
+        are certain. Stands in for ``propose`` when a recorded run is gone through again, by the same forwards.
         """
         ...

@@ -71,11 +71,14 @@ class DraftModel:
         # Everything but the final token was drafted here; the last drafted token may not have been fed.
         self.model.rollback(min(self.model.length, len(self._context) - 1))
 
-    def logits(self, context_ids: list[int], drafted_ids: list[int]) -> Tensor:
-        self.start(context_ids, len(context_ids) + len(drafted_ids))
-        feed = torch.tensor(self._known(context_ids[-1:] + drafted_ids[:-1]), device=self.model.device)
-        logits = self.model.forward(feed, keep=len(drafted_ids))[:, : self.shared_vocab].float()
-        return self._align(logits, -torch.inf)
+    def retrace(self, drafted_ids: list[int]) -> Tensor:
+        rows: list[Tensor] = []
+        feed = self._known(self._context[self.model.length :])
+        for token in drafted_ids:
+            logits = self.model.forward(torch.tensor(feed, device=self.model.device), keep=1)
+            rows.append(logits[:, : self.shared_vocab].float())
+            feed = [token]
+        return self._align(torch.cat(rows), -torch.inf)
 
     def _known(self, token_ids: list[int]) -> list[int]:
         """Should the target ever emit a padding id the draft has no row for, the draft reads its last row."""

@@ -51,5 +51,5 @@ class PromptLookup:
                 self._after[tuple(self._text[end - n :])] = end
             self._text.append(token)
 
-    def logits(self, context_ids: list[int], drafted_ids: list[int]) -> None:
+    def retrace(self, drafted_ids: list[int]) -> None:
         return None

@@ -25,6 +25,7 @@ from specviz.analysis.autopsy import autopsy
 from specviz.analysis.metrics import as_dict, summarize
 from specviz.events import Done, Event, Finished, Progress
 from specviz.trace import (
+    Branch,
     Candidates,
     Emitted,
     Machine,
@@ -70,15 +71,19 @@ def message(
     ``meta``, ``stats`` and ``divergence`` left out keep what the page already has for this ``run``.
     """
     body: Json = {"run": run, "seq": seq, "state": state, "lang": lang, "note": note}
-    optional = {"meta": meta, "records": records, "runs": runs, "stats": _finite(stats), "divergence": divergence}
+    optional = {"meta": meta, "records": records, "runs": runs, "stats": finite(stats), "divergence": divergence}
     body |= {name: value for name, value in optional.items() if value}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPED)
 
 
 def recorded(trace: Trace, lang: str = "en") -> str:
-    """A whole trace in one message. The same trace always has the same ``run``, another one another."""
-    run = hashlib.sha256(to_json(trace).encode()).hexdigest()[:16]
-    return _whole(trace, run, 0, "recorded", lang, None, None)
+    """A whole trace in one message, under ``name_of`` it."""
+    return _whole(trace, name_of(trace), 0, "recorded", lang, None, None)
+
+
+def name_of(trace: Trace) -> str:
+    """The ``run`` of a recorded trace: always the same for the same trace, and only to be had from its content."""
+    return hashlib.sha256(to_json(trace).encode()).hexdigest()[:16]
 
 
 def describe(
@@ -89,8 +94,11 @@ def describe(
     *,
     recorded: str = "",
     order: Sequence[RunKind] = ("speculative", "standard"),
+    branch: Branch | None = None,
 ) -> Json:
-    """The ``meta`` of a message: what is run on what. ``order`` is the order in which the runs are made."""
+    """The ``meta`` of a message: what is run on what. ``order`` is the order in which the runs are made, ``branch``
+    what they take over from another run.
+    """
     return {
         "settings": asdict(settings),
         "target": _model(models.target),
@@ -102,6 +110,7 @@ def describe(
         "prompt": prompt,
         "recorded": recorded,
         "order": list(order),
+        "branch": asdict(branch) if branch else None,
     }
 
 
@@ -193,7 +202,13 @@ def _whole(
         lang=lang,
         note=note,
         meta=describe(
-            trace.settings, trace.models, trace.machine, trace.prompt.text, recorded=trace.recorded, order=order
+            trace.settings,
+            trace.models,
+            trace.machine,
+            trace.prompt.text,
+            recorded=trace.recorded,
+            order=order,
+            branch=trace.branch,
         ),
         records={
             one.kind: {"from": 0, "items": [_record(record) for record in one.rounds or one.steps]}
@@ -288,12 +303,12 @@ def _precise(value: float) -> float:
     return float(f"{value:.7g}")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON has no infinity: such a figure is not known. (The records cannot hold one.)"""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

@@ -5,26 +5,38 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio.events import Dependency
 
 from specviz.errors import UserError
-from specviz.service import Service
-from specviz.settings import check_prompt, make_settings
+from specviz.laboratory import Laboratory
+from specviz.runner import Ticket
+from specviz.settings import (
+    DEFAULT_DELTA,
+    DEFAULT_EPSILON,
+    DEFAULT_KL_THRESHOLD,
+    check_prompt,
+    make_settings,
+)
 from specviz.trace import RunKind, Trace, TraceError, load, save
+from specviz.ui.components.lab_server import LabServer, draws, mapping, text, whole
 from specviz.ui.components.notice import CLEAR, notice
 from specviz.ui.components.race_view import RaceView
-from specviz.ui.components.wire import recorded
+from specviz.ui.components.wire import name_of, recorded
 from specviz.ui.examples import Example
 from specviz.ui.tabs.race_controls import ORDERS, ask_controls, sampling_controls
 from specviz.ui.tabs.race_figures import RaceFigures
 from specviz.ui.tabs.race_stream import frames
+
+if TYPE_CHECKING:
+    from specviz.service import RaceEvent
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +47,9 @@ PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden
 class RaceTab:
     """Layout and events of the tab. One instance serves every visitor and keeps nothing of any of them."""
 
-    def __init__(self, service: Service, words: Mapping[str, str], lang: str) -> None:
-        self.service, self.words, self.lang = service, words, lang
+    def __init__(self, laboratory: Laboratory, words: Mapping[str, str], lang: str) -> None:
+        self.laboratory, self.service = laboratory, laboratory.service
+        self.words, self.lang = words, lang
 
     def build(self, examples: list[Example], first: Path) -> Dependency:
         """Put the tab into the surrounding Blocks; returns the event after which a race has ended.
@@ -48,8 +61,13 @@ class RaceTab:
             with gr.Column(elem_id="race-ask"):
                 ask = ask_controls(words, examples)
             with gr.Column(elem_id="race-watch"):
-                shown = recorded(load(first), self.lang) if first.exists() else None
-                view = RaceView(shown, lang=self.lang, label="view", elem_id="race-view")
+                view = RaceView(
+                    self._first(first),
+                    lang=self.lang,
+                    server_functions=LabServer(self.laboratory).functions("look", "what_if"),
+                    label="view",
+                    elem_id="race-view",
+                )
                 with gr.Row(elem_id="race-files"):
                     export = gr.DownloadButton(
                         words["page.export"], value=first if first.exists() else None, size="sm", elem_id="export"
@@ -60,7 +78,9 @@ class RaceTab:
             with gr.Column(elem_id="race-settings"):
                 sampling = sampling_controls(words, self.service.options.token_limit)
 
-        buttons = [ask.run, ask.stop]
+        self._shown, self._buttons = [view, ask.notice, export], [ask.run, ask.stop]
+        self._figures, self.view = figures, view
+        buttons = self._buttons
         asked = [ask.run.click, ask.prompt.submit]
         gr.on(asked, lambda: _buttons(running=True), outputs=buttons, queue=False, **PRIVATE)
         figures.hide(asked)
@@ -68,7 +88,7 @@ class RaceTab:
             asked,
             self.race,
             inputs=[ask.prompt, *sampling],
-            outputs=[view, ask.notice, export],
+            outputs=self._shown,
             api_name="race",
             trigger_mode="once",
             concurrency_limit=None,  # the runner queues, and it knows positions and waiting times
@@ -77,9 +97,27 @@ class RaceTab:
         )
         ended = racing.then(lambda: _buttons(running=False), outputs=buttons, queue=False, **PRIVATE)
         ask.stop.click(self.stop, queue=False, **PRIVATE)
-        opened = upload.upload(self.show_file, upload, [view, ask.notice, export], trigger_mode="once", **PRIVATE)
-        figures.follow(export, [ended, opened])
+        opened = upload.upload(self.show_file, upload, self._shown, trigger_mode="once", **PRIVATE)
+        self._export, self._changes = export, [ended, opened]
         return ended
+
+    def follow(self, branches: Sequence[Any], tabs: gr.Tabs) -> None:
+        """Run a branch where a view asks for one, and show it on this tab; then let the figures follow all races."""
+        self._figures.hide(branches)
+        ended = []
+        for asked in branches:  # a component's own event is a function, not a trigger that gr.on takes
+            asked(lambda: gr.Tabs(selected="race"), outputs=tabs, queue=False, **PRIVATE)
+            asked(lambda: _buttons(running=True), outputs=self._buttons, queue=False, **PRIVATE)
+            branching = asked(self.branch, outputs=self._shown, trigger_mode="once", concurrency_limit=None, **PRIVATE)
+            ended.append(branching.then(lambda: _buttons(running=False), outputs=self._buttons, queue=False, **PRIVATE))
+        self._figures.follow(self._export, [*self._changes, *ended])
+
+    def _first(self, path: Path) -> str | None:
+        if not path.exists():
+            return None
+        trace = load(path)
+        self.laboratory.add(name_of(trace), trace, for_good=True)
+        return recorded(trace, self.lang)
 
     async def race(
         self,
@@ -96,6 +134,9 @@ class RaceTab:
         min_confidence: float,
         order: str,
         request: gr.Request,
+        epsilon: float = DEFAULT_EPSILON,
+        delta: float = DEFAULT_DELTA,
+        kl_threshold: float = DEFAULT_KL_THRESHOLD,
     ) -> AsyncIterator[Outputs]:
         """Decode a prompt speculatively and in the standard way, one after the other.
 
@@ -115,20 +156,44 @@ class RaceTab:
                 rule=rule,
                 stop=_lines(stop_strings),
                 min_confidence=min_confidence,
+                epsilon=epsilon,
+                delta=delta,
+                kl_threshold=kl_threshold,
                 token_limit=self.service.options.token_limit,
             )
             ticket = self.service.race(check_prompt(prompt), settings, _visitor(request), _order(order))
         except UserError as refusal:
             yield gr.skip(), notice(str(refusal)), gr.skip()
             return
+        async for shown in self._follow(ticket):
+            yield shown
+
+    async def branch(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Outputs]:
+        """Go on from a round as it would have been; the event brings {run, round, changes, u}."""
+        asked = event._data
+        try:
+            if not isinstance(asked, Mapping):
+                raise UserError(self.words["page.branch.unclear"])
+            ask = partial(self.laboratory.branch, text(asked, "run"), whole(asked, "round"), mapping(asked, "changes"))
+            branch = await asyncio.to_thread(ask, draws(asked))
+            ticket = self.service.race(branch.prompt, branch.settings, _visitor(request), origin=branch.origin)
+        except UserError as refusal:
+            yield gr.skip(), notice(str(refusal)), gr.skip()
+            return
+        async for shown in self._follow(ticket):
+            yield shown
+
+    async def _follow(self, ticket: Ticket[RaceEvent]) -> AsyncIterator[Outputs]:
+        """Show a race while it is made; at its end offer the trace as a file and to the laboratory."""
         try:
             async with aclosing(frames(ticket, self.service, self.words, self.lang)) as stream:
-                async for view, message, trace in stream:
+                async for view, message, trace, run in stream:
                     shown = gr.skip() if view is None else view, gr.skip() if message is None else message
                     if trace is None:
                         # Once the view shows this race, the file of the one before is not offered with it.
                         yield *shown, gr.skip() if view is None else None
                         continue
+                    self.laboratory.add(run, trace)
                     try:
                         with TemporaryDirectory(prefix="specviz-") as folder:
                             yield *shown, await asyncio.to_thread(_file, trace, Path(folder))
@@ -149,6 +214,7 @@ class RaceTab:
         except TraceError as refusal:
             Path(path).unlink(missing_ok=True)
             return gr.skip(), notice(str(refusal)), gr.skip()
+        self.laboratory.add(name_of(trace), trace)
         return recorded(trace, self.lang), CLEAR, path
 
 

@@ -38,7 +38,7 @@ class Ask(NamedTuple):
 
 
 class Sampling(NamedTuple):
-    """The lower group, in the order in which the race takes them."""
+    """The lower group, in the order in which the race takes them: what came later stands at the end."""
 
     drafter: gr.Dropdown
     gamma: gr.Slider
@@ -51,6 +51,12 @@ class Sampling(NamedTuple):
     stop_strings: gr.Textbox
     min_confidence: gr.Slider
     order: gr.Dropdown
+    epsilon: gr.Slider
+    delta: gr.Slider
+    kl_threshold: gr.Slider
+
+
+RULE_OF_SLIDER = {"epsilon": "typical", "delta": "typical", "kl_threshold": "kl-threshold"}
 
 
 def ask_controls(words: Mapping[str, str], examples: list[Example]) -> Ask:
@@ -92,6 +98,10 @@ def sampling_controls(words: Mapping[str, str], token_limit: int) -> Sampling:
     def explain(choice: str) -> dict[str, object]:
         return gr.update(info=words.get(f"page.drafter.{choice}.info", ""))
 
+    def explain_rule(choice: str) -> list[dict[str, object]]:
+        shown = [gr.update(visible=rule == choice) for rule in RULE_OF_SLIDER.values()]
+        return [gr.update(info=words.get(f"page.rule.{choice}.info", "")), *shown]
+
     drafter = gr.Dropdown(
         choices("drafter", DRAFTER_CHOICES),
         value=DEFAULT_CHOICE,
@@ -126,9 +136,23 @@ def sampling_controls(words: Mapping[str, str], token_limit: int) -> Sampling:
             choices("rule", allowed.RULES),
             value=allowed.DEFAULT_RULE,
             label=words["page.rule"],
-            info=words["page.rule.info"],
+            info=words[f"page.rule.{allowed.DEFAULT_RULE}.info"],
             filterable=False,
             elem_id="rule",
+        )
+        sliders = [
+            _rule_slider(words, "epsilon", 1, allowed.DEFAULT_EPSILON, step=0.01),
+            _rule_slider(words, "delta", 1, allowed.DEFAULT_DELTA, step=0.01),
+            _rule_slider(words, "kl_threshold", 5, allowed.DEFAULT_KL_THRESHOLD, step=0.05),
+        ]
+        rule.change(
+            explain_rule,
+            rule,
+            [rule, *sliders],
+            api_visibility="private",
+            show_progress="hidden",
+            queue=False,
+            preprocess=False,
         )
         stop_strings = gr.Textbox(
             "", label=words["page.stop_strings"], info=words["page.stop_strings.info"], lines=1, max_lines=4
@@ -161,4 +185,19 @@ def sampling_controls(words: Mapping[str, str], token_limit: int) -> Sampling:
         stop_strings,
         min_confidence,
         order,
+        *sliders,
+    )
+
+
+def _rule_slider(words: Mapping[str, str], name: str, most: float, value: float, step: float) -> gr.Slider:
+    """A parameter of one rule, seen while that rule is chosen."""
+    return gr.Slider(
+        0,
+        most,
+        value,
+        step=step,
+        label=words[f"page.{name}"],
+        visible=RULE_OF_SLIDER[name] == allowed.DEFAULT_RULE,
+        elem_id=name.replace("_", "-"),
+        buttons=[],
     )

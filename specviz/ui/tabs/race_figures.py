@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,10 @@ class RaceFigures:
                             plot = gr.Plot(show_label=False, container=False, visible=False)
                             self.figures += (plot, gr.HTML())
 
-    def hide(self, races: Sequence[Any]) -> None:
+    def hide(self, races: Sequence[Callable[..., Any]]) -> None:
         """Hide while a race runs. To be called before the race is bound to the same events: they go in that order."""
-        gr.on(races, lambda: _visible(True, False), outputs=[self.waiting, self.body], queue=False, **EVENT)
+        for begins in races:
+            begins(lambda: _visible(True, False), outputs=[self.waiting, self.body], queue=False, **EVENT)
 
     def follow(self, file: Component, changes: Sequence[Dependency]) -> None:
         """Draw ``file`` when the accordion opens, and while it is open after each of ``changes``."""

@@ -23,11 +23,15 @@ ENDED: Mapping[str, State] = {"finished": "finished", "cancelled": "stopped", "e
 
 
 class Frame(NamedTuple):
-    """What changes on the page (None: nothing): a message for the view, a notice, and at the end the whole trace."""
+    """What changes on the page (None: nothing): a message for the view, a notice, and at the end the whole trace.
+
+    ``run`` is the name by which the page knows this race, once it is shown.
+    """
 
     view: str | None
     notice: Value | None
     trace: Trace | None
+    run: str
 
 
 async def frames(
@@ -43,7 +47,7 @@ async def frames(
             now = _ending(ticket, service, words) if ended else _waiting(ticket, service, words, screen)
             # A long trace takes a while to write down; the other visitors' pages must not wait for it.
             view = await asyncio.to_thread(screen.message, ENDED.get(ticket.state, "running"))
-            yield Frame(view, now if now != said else None, screen.trace)
+            yield Frame(view, now if now != said else None, screen.trace, screen.run)
             said = now
         if ended:
             return
@@ -55,6 +59,7 @@ class _Screen:
 
     def __init__(self, lang: str) -> None:
         self.seen = 0
+        self.run = secrets.token_hex(8)
         self.racing = False
         self.trace: Trace | None = None
         self._lang = lang
@@ -69,8 +74,15 @@ class _Screen:
         for event in events:
             self.seen += 1
             if isinstance(event, Prepared):
-                about = describe(event.settings, event.models, event.machine, event.prompt, order=event.order)
-                self._stream = Stream(secrets.token_hex(8), meta=about, lang=self._lang)
+                about = describe(
+                    event.settings,
+                    event.models,
+                    event.machine,
+                    event.prompt,
+                    order=event.order,
+                    branch=event.branch,
+                )
+                self._stream = Stream(self.run, meta=about, lang=self._lang)
                 continue
             assert self._stream is not None, "a race begins with Prepared"
             self._stream.add(event)
