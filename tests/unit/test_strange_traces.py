@@ -117,6 +117,10 @@ CONTRADICTIONS = {
         "verdicts",
         lambda runs: [r["emitted"][-1].update(source="bonus") for r in runs[0]["rounds"]],
     ),
+    "a tested token without its draw": (
+        "without the draw",
+        lambda runs: runs[0]["rounds"][0]["drafted"][0].update(u=None),
+    ),
     "a step with a bonus": ("target's own", lambda runs: runs[1]["steps"][0]["emitted"].update(source="bonus")),
 }
 
@@ -130,6 +134,26 @@ def test_records_that_contradict_one_another_are_refused(short: dict[str, Any], 
         from_json(json.dumps(data))
 
 
+def test_what_replaces_a_rejected_token_must_fit_the_rule(short: dict[str, Any]) -> None:
+    data = copy.deepcopy(short)
+    rejecting = [
+        round_["emitted"][-1] for round_ in data["runs"][0]["rounds"] if round_["emitted"][-1]["source"] == "residual"
+    ]
+    assert rejecting
+    for rule, source, honest in [
+        ("typical", "residual", False), ("typical", "target", True), ("kl-threshold", "target", True),
+        ("kl-threshold", "residual", False), ("rejection-sampling", "target", False),
+    ]:  # fmt: skip
+        data["settings"]["rule"] = rule
+        for token in rejecting:
+            token["source"] = source
+        if honest:
+            show_everything(from_json(json.dumps(data)))
+            continue
+        with pytest.raises(TraceError, match=r"contradicts itself.*verdicts"):
+            from_json(json.dumps(data))
+
+
 def test_a_file_full_of_faults_is_left_at_the_first(short: dict[str, Any]) -> None:
     data = copy.deepcopy(short)
     data["prompt"]["token_ids"] = ["x"] * 1_000_000
@@ -138,6 +162,6 @@ def test_a_file_full_of_faults_is_left_at_the_first(short: dict[str, Any]) -> No
 
 
 def test_a_file_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MAX_TRACE_BYTES", 1000)
+    monkeypatch.setattr(records.file, "MAX_TRACE_BYTES", 1000)
     with pytest.raises(TraceError, match="larger than"):
         load(Path("/dev/zero"))

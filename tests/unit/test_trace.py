@@ -29,16 +29,21 @@ def timings(draw: st.DrawFn, start_s: float, draft_steps: int) -> records.Timing
 
 
 @st.composite
-def rounds(draw: st.DrawFn, index: int, context_length: int, start_s: float) -> records.Round:
+def rounds(
+    draw: st.DrawFn, settings: records.Settings, index: int, context_length: int, start_s: float
+) -> records.Round:
+    lossy = records.is_lossy(settings)
+    draws = st.none() if lossy or settings.temperature == 0 else chances
     spelled = draw(st.sampled_from(["", "a", "aa", "r", "aru", "ruu"]))
     drafted = tuple(
         records.Position(
-            draw(tokens), draw(texts), draw(glyphs), draw(chances), draw(chances), draw(st.none() | chances),
+            draw(tokens), draw(texts), draw(glyphs), draw(chances), draw(chances), draw(draws),
             SPELLED[letter], draw(chances), draw(candidates), draw(candidates), draw(candidates),
         )
         for letter in spelled
     )  # fmt: skip
-    last: records.Source = "residual" if "r" in spelled else "bonus" if spelled else "target"
+    replaced: records.Source = "target" if lossy else "residual"
+    last: records.Source = replaced if "r" in spelled else "bonus" if spelled else "target"
     emitted = [
         records.Emitted(position.token_id, draw(texts), draw(glyphs), "draft")
         for position in drafted
@@ -50,18 +55,18 @@ def rounds(draw: st.DrawFn, index: int, context_length: int, start_s: float) -> 
 
 
 @st.composite
-def steps(draw: st.DrawFn, index: int, context_length: int, start_s: float) -> records.Step:
+def steps(draw: st.DrawFn, settings: records.Settings, index: int, context_length: int, start_s: float) -> records.Step:
     emitted = records.Emitted(draw(tokens), draw(texts), draw(glyphs), "target")
     return records.Step(index, context_length, emitted, draw(candidates), draw(timings(start_s, 0)))
 
 
 @st.composite
-def runs(draw: st.DrawFn, prompt_tokens: int) -> records.Run:
+def runs(draw: st.DrawFn, settings: records.Settings, prompt_tokens: int) -> records.Run:
     kind: records.RunKind = draw(st.sampled_from(["speculative", "standard"]))
     made: list[records.Round | records.Step] = []
     length, end_s = prompt_tokens, 0.0
     for index in range(draw(st.integers(0, 3))):
-        made.append(draw((rounds if kind == "speculative" else steps)(index, length, end_s)))
+        made.append(draw((rounds if kind == "speculative" else steps)(settings, index, length, end_s)))
         length += len(made[-1].emitted) if isinstance(made[-1], records.Round) else 1
         end_s = made[-1].timing.end_s
     whole, none = tuple(made), ()
@@ -73,20 +78,25 @@ def runs(draw: st.DrawFn, prompt_tokens: int) -> records.Run:
 
 @st.composite
 def traces(draw: st.DrawFn) -> records.Trace:
-    settings = st.builds(
+    rules = st.sampled_from(["rejection-sampling", "greedy-match", *records.LOSSY_RULES])
+    settings = draw(st.builds(
         records.Settings, st.just("draft-model"), st.integers(1, 15), st.floats(0, 5), st.integers(0, 50),
-        st.floats(0.01, 1), st.integers(0, 2**63 - 1), st.integers(1, 500), st.just("rejection-sampling"),
-    )  # fmt: skip
+        st.floats(0.01, 1), st.integers(0, 2**63 - 1), st.integers(1, 500), rules,
+        epsilon=chances, delta=chances, kl_threshold=st.floats(0, 100),
+    ))  # fmt: skip
     candidate = st.builds(records.Candidate, tokens, texts, chances)
     prompt = draw(st.builds(records.Prompt, texts, st.lists(tokens, min_size=1, max_size=4).map(tuple)))
     return records.Trace(
-        draw(settings),
+        settings,
         records.Models(records.ModelInfo("t", "bfloat16", 1, 2, (2,)), None),
         records.Machine("cpu", "a machine", 1, 2, {"torch": "2.13.0"}),
         prompt,
-        tuple(draw(st.lists(runs(len(prompt.token_ids)), max_size=2))),
+        tuple(draw(st.lists(runs(settings, len(prompt.token_ids)), max_size=2))),
         "2026-01-01T00:00:00+00:00",
         draw(st.none() | st.builds(records.Divergence, st.integers(0, 9), candidate, candidate, seconds)),
+        draw(
+            st.none() | st.builds(records.Branch, st.integers(0, len(prompt.token_ids) - 1), texts, st.integers(0, 99))
+        ),
     )
 
 
@@ -136,6 +146,10 @@ def changed(path: list[str | int], value: object) -> str:
         changed(["settings", "temperature"], -1),
         changed(["settings", "temperature"], float("nan")),
         changed(["settings", "surprise"], 1),
+        changed(["settings", "epsilon"], 1.5),
+        changed(["settings", "delta"], -0.1),
+        changed(["settings", "kl_threshold"], float("inf")),
+        changed(["branch"], {"tokens": 1, "text": "a", "first_row": 0}),
         changed(["prompt", "token_ids"], [-1]),
         changed(["prompt", "text"], "x" * 2_000_000),
         changed(["runs", 0, "kind"], "other"),
@@ -160,7 +174,7 @@ def test_what_is_no_trace_gets_one_sentence(content: str, tmp_path: Path) -> Non
 def test_unreadable_and_oversized_files_get_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
         load(tmp_path / "missing.json")
-    monkeypatch.setattr(records, "MAX_TRACE_BYTES", 10)
+    monkeypatch.setattr(records.file, "MAX_TRACE_BYTES", 10)
     (tmp_path / "big.json").write_text(json.dumps(GOOD), encoding="utf-8")
     with pytest.raises(TraceError, match="larger than"):
         load(tmp_path / "big.json")

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field
 
 SCHEMA_VERSION: Literal[1] = 1
-MAX_TRACE_BYTES = 64 * 1024 * 1024
 
 Verdict = Literal["accepted", "rejected", "untested"]
 Source = Literal["draft", "residual", "bonus", "target"]
@@ -35,10 +33,6 @@ Count = Annotated[int, Field(ge=0, lt=2**40)]
 def _up_to(most: int, least: int = 0) -> Any:
     """How many of something; a bad file is left at its first fault, since millions of them would fill the memory."""
     return Field(min_length=least, max_length=most, fail_fast=True)
-
-
-class TraceError(ValueError):
-    """A trace file that cannot be used; the message says why in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,93 +276,3 @@ def is_lossy(settings: Settings) -> bool:
 for _record in filter(dataclasses.is_dataclass, list(globals().values())):
     # Read by pydantic when it validates a file; strange keys are refused, not dropped.
     _record.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[union-attr]
-
-_ADAPTER: TypeAdapter[Trace] = TypeAdapter(Trace)
-
-
-def to_json(record: object) -> str:
-    """Any record as compact JSON."""
-    if isinstance(record, Trace):
-        return _ADAPTER.dump_json(record).decode()
-    assert dataclasses.is_dataclass(record)
-    return TypeAdapter(type(record)).dump_json(record).decode()
-
-
-def from_json(data: str | bytes) -> Trace:
-    """Read a trace. Raises TraceError, whose message is one sentence for the person who chose the file."""
-    if len(data) > MAX_TRACE_BYTES:
-        raise TraceError(f"This trace is larger than {MAX_TRACE_BYTES // 2**20} MB, the most that is read.")
-    try:
-        trace = _ADAPTER.validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise TraceError(f"This is not a SpecViz trace of version {SCHEMA_VERSION}: {place}: {first['msg']}.") from None
-    if contradiction := _contradiction(trace):
-        raise TraceError(f"This trace contradicts itself: {contradiction}.")
-    return trace
-
-
-def _contradiction(trace: Trace) -> str | None:
-    """Where the records of a trace do not tell one story: what a person is to be shown must follow from it."""
-    if trace.branch and trace.branch.tokens >= len(trace.prompt.token_ids):
-        return "it took over more tokens than its prompt has"
-    for run in trace.runs:
-        records: tuple[Round | Step, ...] = run.rounds if run.kind == "speculative" else run.steps
-        if len(records) != len(run.rounds) + len(run.steps):
-            return f"a {run.kind} run holds records of the other kind"
-        context_length, end_s = len(trace.prompt.token_ids), 0.0
-        for index, record in enumerate(records):
-            place = f"record {index + 1} of the {run.kind} run"
-            if (record.index, record.context_length) != (index, context_length):
-                return f"{place} is not where its numbers say"
-            if record.timing.start_s < end_s - 1e-6:
-                return f"{place} begins before the one ahead of it has ended"
-            emitted = record.emitted if isinstance(record, Round) else (record.emitted,)
-            if isinstance(record, Round):
-                if not _drawn(record, trace.settings):
-                    return f"{place} tests a token without the draw that its rule needs"
-                if not _explained(record, trace.settings, is_last=index == len(records) - 1):
-                    return f"{place} emits what its verdicts do not explain"
-            elif record.emitted.source != "target":
-                return f"{place} emits a token that was not the target's own"
-            context_length, end_s = context_length + len(emitted), record.timing.end_s
-    return None
-
-
-def _drawn(round_: Round, settings: Settings) -> bool:
-    """Whether each tested token has its u, where tokens are tested with one."""
-    tested = [position for position in round_.drafted if position.verdict != "untested"]
-    return settings.temperature == 0 or is_lossy(settings) or all(position.u is not None for position in tested)
-
-
-def _explained(round_: Round, settings: Settings, is_last: bool) -> bool:
-    """Whether a round emits its accepted prefix and one token more; only the end of a run may cut that short."""
-    verdicts = [position.verdict for position in round_.drafted]
-    accepted = verdicts.count("accepted")
-    rejected = verdicts[accepted : accepted + 1] == ["rejected"]
-    behind = verdicts[accepted + rejected :]
-    if verdicts[:accepted] != ["accepted"] * accepted or behind != ["untested"] * len(behind):
-        return False
-    replaced: Source = "target" if is_lossy(settings) else "residual"
-    final: Source = replaced if rejected else "bonus" if verdicts else "target"
-    prefix = [(position.token_id, "draft") for position in round_.drafted[:accepted]]
-    emitted = [(token.token_id, token.source) for token in round_.emitted]
-    if emitted == prefix:
-        return is_last and not rejected
-    return emitted[:-1] == prefix and emitted[-1][1] == final and (rejected or not behind)
-
-
-def save(trace: Trace, path: Path) -> None:
-    """Write a trace into a folder of one's own; what people name is written by ``cli.files``. Raises OSError."""
-    path.write_text(to_json(trace), encoding="utf-8")
-
-
-def load(path: Path) -> Trace:
-    """Read a trace file. Raises TraceError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TRACE_BYTES + 1)
-    except OSError as error:
-        raise TraceError(f"{path} cannot be read: {error.strerror or error}.") from None
-    return from_json(data)
