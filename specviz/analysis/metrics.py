@@ -70,7 +70,8 @@ class Speculation:
     product of the conditional rates, so that a draft which stopped early is not taken for a rejected one.
     ``drafting_rounds`` counts the rounds in which anything was drafted (prompt lookup often finds nothing), and
     ``drafting_tok_s`` is the speed in these alone.
-    ``mean_overlap`` is the mean of Σ min(p, q) where tested: the acceptance to expect, free of the luck of u.
+    ``mean_overlap`` is the mean of Σ min(p, q) where tested: the acceptance to expect of rejection sampling, free of
+    the luck of u. All counts go by verdicts: what a rejected token was replaced from does not matter.
     """
 
     drafting_rounds: int

@@ -45,8 +45,12 @@ class Report:
     engines: list[dict[str, object]]
 
 
-def report(samples: Sequence[Sample]) -> Report:
-    """Everything the JSON file says of the measurements."""
+def report(samples: Sequence[Sample], *, lossy: bool = False) -> Report:
+    """Everything the JSON file says of the measurements.
+
+    ``lossy`` says that the rule of our speculative engine was: its lines are then marked, since what it is compared
+    with keeps the target's distribution and it does not.
+    """
     rates = _rates(samples)
     best = _best_variants(rates)
     chosen = {engine: rates[variant] for engine, variant in best.items()}
@@ -56,11 +60,11 @@ def report(samples: Sequence[Sample]) -> Report:
     ratios: dict[str, float | None] = {name: _geometric_mean(values) for name, values in by_prompt.items()}
     ratios["recording_overhead"] = _recording_overhead(samples)
     return Report(
-        rows=_rows(samples),
+        rows=_rows(samples, lossy),
         ratios=ratios,
         spread={name: _quartiles(values) for name, values in by_prompt.items() if values},
         best={engine: variant.gamma for engine, variant in best.items()},
-        engines=_engines(rates),
+        engines=_engines(rates, lossy),
     )
 
 
@@ -88,7 +92,7 @@ def _best_variants(rates: Rates) -> dict[str, Variant]:
     return best
 
 
-def _rows(samples: Iterable[Sample]) -> list[dict[str, object]]:
+def _rows(samples: Iterable[Sample], lossy: bool) -> list[dict[str, object]]:
     groups: dict[tuple[Variant, str], list[Measurement]] = defaultdict(list)
     for variant, prompt_id, measurement in samples:
         groups[variant, prompt_id].append(measurement)
@@ -97,11 +101,12 @@ def _rows(samples: Iterable[Sample]) -> list[dict[str, object]]:
         row: dict[str, object] = {"engine": variant.engine, "gamma": variant.gamma, "prompt_id": prompt_id}
         row |= {figure: _median_or_none(getattr(repeat, figure) for repeat in repeats) for figure in FIGURES}
         row["tok_s_spread"] = _quartiles([repeat.tok_s for repeat in repeats if repeat.tok_s])
+        row["lossy"] = lossy and variant.engine == SPECULATIVE
         rows.append(row)
     return rows
 
 
-def _engines(rates: Rates) -> list[dict[str, object]]:
+def _engines(rates: Rates, lossy: bool) -> list[dict[str, object]]:
     """Each variant's typical tok/s, and its speed over standard decoding on the same prompts."""
     standard = rates.get(Variant(STANDARD, None), {})
     return [
@@ -110,6 +115,7 @@ def _engines(rates: Rates) -> list[dict[str, object]]:
             "gamma": variant.gamma,
             "tok_s": _geometric_mean(prompts.values()),
             "over_standard": _geometric_mean(_per_prompt(prompts, standard)),
+            "lossy": lossy and variant.engine == SPECULATIVE,
         }
         for variant, prompts in rates.items()
     ]

@@ -19,8 +19,9 @@ from specviz import settings as limits
 from specviz.bench.prompts import BUNDLED, read_prompts
 from specviz.bench.report import HF_ASSISTED, HF_GENERATE, Report, Sample, report
 from specviz.cli import files, options
+from specviz.cli.transcript import lossy_note
 from specviz.errors import UserError
-from specviz.trace import Settings
+from specviz.trace import Settings, is_lossy
 
 if TYPE_CHECKING:
     from specviz.models.load import Pair
@@ -34,6 +35,10 @@ def bench(
     draft: options.Draft = None,
     drafter: options.Drafter = limits.DEFAULT_DRAFTER,
     quantization: options.Quantization = None,
+    rule: options.Rule = limits.DEFAULT_RULE,
+    epsilon: options.Epsilon = limits.DEFAULT_EPSILON,
+    delta: options.Delta = limits.DEFAULT_DELTA,
+    kl_threshold: options.KlThreshold = limits.DEFAULT_KL_THRESHOLD,
     gamma: Annotated[str, typer.Option(help="One γ, or several to find the best: 2,4,6.")] = str(limits.DEFAULT_GAMMA),
     temperature: options.Temperature = 0.0,
     top_k: options.TopK = 0,
@@ -52,7 +57,8 @@ def bench(
     per_gamma = [
         limits.make_settings(
             drafter=drafter, gamma=one, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
-            max_new_tokens=max_new_tokens, quantization=quantization,
+            max_new_tokens=max_new_tokens, quantization=quantization, rule=rule,
+            epsilon=epsilon, delta=delta, kl_threshold=kl_threshold,
         )
         for one in gammas
     ]  # fmt: skip
@@ -71,11 +77,13 @@ def bench(
     samples: list[Sample] = []
     with suppress(KeyboardInterrupt):  # what was measured until then is still worth a report
         samples.extend(_tracked(measure(pair, questions, per_gamma[0], chosen, repeat), total))
-    complete, result = len(samples) == total, report(samples)
+    complete, result = len(samples) == total, report(samples, lossy=is_lossy(per_gamma[0]))
 
     console = Console(highlight=False)
     if samples:
         console.print(_engines(result), _ratios(result))
+    if note := lossy_note(per_gamma[0]):
+        console.print(note)
     if not complete:
         console.print(f"Interrupted after {len(samples)} of {total} measurements.")
     if json_file:
@@ -122,9 +130,10 @@ def _engines(result: Report) -> Table:
     for column in ("engine", "γ", "tok/s", "over standard"):
         table.add_column(column, justify="left" if column == "engine" else "right")
     for line in result.engines:
+        engine = f"{line['engine']} (lossy)" if line["lossy"] else str(line["engine"])
         best = line["gamma"] is not None and result.best[str(line["engine"])] == line["gamma"]
         table.add_row(
-            str(line["engine"]), _shown(line["gamma"], "d"), _shown(line["tok_s"], ".1f"),
+            engine, _shown(line["gamma"], "d"), _shown(line["tok_s"], ".1f"),
             _shown(line["over_standard"], ".2f"), style="bold" if best else None,
         )  # fmt: skip
     return table

@@ -22,7 +22,18 @@ Quantization = Annotated[
     typer.Option(help="Of quantized-self: int4-g32, int4-g32-head4, int4-g64 or int8.", rich_help_panel=_MODELS),
 ]
 Rule = Annotated[
-    str, typer.Option(help="rejection-sampling, or greedy-match at temperature 0.", rich_help_panel=_DECODING)
+    str,
+    typer.Option(
+        help="Lossless: rejection-sampling, or greedy-match at temperature 0. Lossy: typical, kl-threshold.",
+        rich_help_panel=_DECODING,
+    ),
+]
+Epsilon = Annotated[
+    float, typer.Option(help="Of typical: p(x) > min(ε, δ·e^−H(p)) is accepted; this is ε.", rich_help_panel=_DECODING)
+]
+Delta = Annotated[float, typer.Option(help="Of typical: δ.", rich_help_panel=_DECODING)]
+KlThreshold = Annotated[
+    float, typer.Option(help="Of kl-threshold: any token is accepted while KL(p‖q) < τ.", rich_help_panel=_DECODING)
 ]
 Gamma = Annotated[int, typer.Option(help="Tokens drafted per round at most, 1 to 15.", rich_help_panel=_DECODING)]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.", rich_help_panel=_DECODING)]

@@ -21,6 +21,9 @@ def run(
     drafter: options.Drafter = limits.DEFAULT_DRAFTER,
     quantization: options.Quantization = None,
     rule: options.Rule = limits.DEFAULT_RULE,
+    epsilon: options.Epsilon = limits.DEFAULT_EPSILON,
+    delta: options.Delta = limits.DEFAULT_DELTA,
+    kl_threshold: options.KlThreshold = limits.DEFAULT_KL_THRESHOLD,
     gamma: options.Gamma = limits.DEFAULT_GAMMA,
     temperature: options.Temperature = limits.DEFAULT_TEMPERATURE,
     top_k: options.TopK = 0,
@@ -39,7 +42,7 @@ def run(
     settings = limits.make_settings(
         drafter=drafter, gamma=gamma, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
         max_new_tokens=max_new_tokens, rule=rule, quantization=quantization, min_confidence=min_confidence,
-        stop=stop or (),
+        stop=stop or (), epsilon=epsilon, delta=delta, kl_threshold=kl_threshold,
     )  # fmt: skip
     limits.check_prompt(prompt)
     files.check_writable(json_file)
@@ -53,7 +56,7 @@ def run(
         for event in race(pair, prompt, settings, baseline=baseline):
             match event:
                 case Started(kind="speculative"):
-                    console.print(transcript.legend(), "")
+                    console.print(transcript.heading(settings), "")
                 case Progress(record=traces.Round() as round_):
                     console.print(transcript.round_line(round_))
                 case Progress(record=traces.Step(index=index)):

@@ -21,7 +21,9 @@ def show(
     """Show a recorded trace: every round, both texts, and the figures."""
     trace = traces.load(file)
     console = Console(highlight=False)
-    console.print(transcript.legend(), "")
+    console.print(transcript.heading(trace.settings), "")
+    if trace.branch:
+        console.print(transcript.taken_over(trace.branch))
     speculative = trace.run("speculative")
     for round_ in speculative.rounds if speculative else ():
         console.print(transcript.round_line(round_))
@@ -32,12 +34,14 @@ def report(trace: Trace) -> Group:
     """Both texts, the figures, and what they mean."""
     parts: list[RenderableType] = []
     for run in trace.runs:
-        parts += ["", Text(f"{run.kind}: {run.finish_reason.replace('_', ' ')}", "bold"), transcript.plain_text(run)]
+        lossy = ", lossy rule" if run.kind == "speculative" and traces.is_lossy(trace.settings) else ""
+        title = f"{run.kind}: {run.finish_reason.replace('_', ' ')}{lossy}"
+        parts += ["", Text(title, "bold"), transcript.plain_text(run)]
     speculative, standard = trace.run("speculative"), trace.run("standard")
     if trace.settings.temperature == 0 and speculative and standard:
         parts += ["", transcript.agreement(speculative, standard, trace.divergence)]
     summary = summarize(trace.runs)
-    parts += ["", tiles.tiles(summary), tiles.times(summary)]
+    parts += ["", tiles.tiles(summary, trace.settings), tiles.times(summary)]
     if summary.speculation and summary.speculation.conditional:
         parts.append(tiles.positions(summary.speculation))
     if summary.speculation:

@@ -10,12 +10,14 @@ from rich.text import Text
 
 from specviz.analysis.autopsy import autopsy
 from specviz.analysis.metrics import Decoding, Speculation, Summary
+from specviz.trace import Settings, is_lossy
 from specviz.ui.i18n import strings
 
 
-def tiles(summary: Summary) -> Columns:
-    """One tile a figure; a figure that cannot be had is left out."""
-    figures = [*_comparison(summary), *_acceptance(summary.speculation)]
+def tiles(summary: Summary, settings: Settings) -> Columns:
+    """One tile a figure; a figure that cannot be had is left out. A rule has a tile if it is lossy."""
+    rule = [("lossy rule", settings.rule)] if is_lossy(settings) else []
+    figures = [*rule, *_comparison(summary), *_acceptance(summary.speculation)]
     return Columns([_tile(name, value) for name, value in figures])
 
 

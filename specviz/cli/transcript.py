@@ -6,7 +6,7 @@ import unicodedata
 
 from rich.text import Text
 
-from specviz.trace import Divergence, Round, Run
+from specviz.trace import Branch, Divergence, Round, Run, Settings, is_lossy
 
 STYLES: dict[str, tuple[str, str]] = {
     "accepted": ("✓", "#009E73"),
@@ -19,17 +19,41 @@ STYLES: dict[str, tuple[str, str]] = {
 VISIBLE = {"\n": "⏎", "\t": "⇥", " ": "·"}
 
 
-def legend() -> Text:
-    """What the marks mean."""
-    words = {
-        "accepted": "accepted",
-        "rejected": "rejected",
-        "untested": "untested, behind a rejection",
-        "residual": "resampled",
-        "bonus": "bonus",
-        "target": "target alone",
-    }
+def heading(settings: Settings) -> Text:
+    """What the marks mean and, where the rule is lossy, that it is."""
+    note = lossy_note(settings)
+    return Text("\n").join([legend(settings), *([note] if note else [])])
+
+
+def legend(settings: Settings) -> Text:
+    """What the marks mean. A lossy rule has no residual: it replaces a rejected token by a draw from p."""
+    words = {"accepted": "accepted", "rejected": "rejected", "untested": "untested, behind a rejection"}
+    if is_lossy(settings):
+        words |= {"bonus": "bonus", "target": "drawn from p"}
+    else:
+        words |= {"residual": "resampled", "bonus": "bonus", "target": "target alone"}
     return Text("   ").join(_token(kind, word) for kind, word in words.items())
+
+
+def lossy_note(settings: Settings) -> Text | None:
+    """The rule and what it costs, if it is lossy."""
+    if not is_lossy(settings):
+        return None
+    values = {
+        "typical": f"ε {settings.epsilon:g}, δ {settings.delta:g}",
+        "kl-threshold": f"τ {settings.kl_threshold:g}",
+    }[settings.rule]
+    return Text(
+        f"The rule {settings.rule} ({values}) is lossy: the text need not follow the target's distribution.",
+        style="bold yellow",
+    )
+
+
+def taken_over(branch: Branch) -> Text:
+    """What a branch begins with."""
+    tokens = "1 token was" if branch.tokens == 1 else f"{branch.tokens} tokens were"
+    said = Text(f"Goes on from inside another run, from which {tokens} taken over: ")
+    return said + Text(visible(branch.text), style="dim")
 
 
 def round_line(round_: Round) -> Text:

@@ -76,6 +76,45 @@ def test_a_run_streams_every_kind_of_token_and_scrubs_back(page: Page) -> None:
     expect(page.locator(".sv-chip[data-state=rejected]").first).to_be_visible()
 
 
+def choose_rule(page: Page, label: str) -> None:
+    page.locator("#rule input").click()
+    page.get_by_role("option", name=label).click()
+
+
+def seen(page: Page) -> list[bool]:
+    return [page.locator(f"#{name}").is_visible() for name in ("epsilon", "delta", "kl-threshold")]
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_lossy_run_is_marked_and_speaks_of_no_residual(page: Page) -> None:
+    mark = state(page).locator(".sv-lossy")
+    expect(mark).to_be_hidden()
+    page.locator("#advanced > button").click()
+    expect(page.locator("#rule")).to_contain_text("exactly")
+    assert seen(page) == [False, False, False]
+    choose_rule(page, "KL threshold (lossy)")
+    eventually(lambda: seen(page) == [False, False, True])
+    choose_rule(page, "Typical acceptance (lossy)")
+    eventually(lambda: seen(page) == [True, True, False])
+    expect(page.locator("#rule")).to_contain_text("need not follow the target's distribution")
+    for parameter in ("epsilon", "delta"):
+        set_number(page, parameter, 1)
+
+    run(page, tokens=40)
+    expect(mark).to_have_text("lossy rule")
+    finish(page)
+    expect(mark).to_be_visible()
+    expect(state(page)).to_contain_text("typical ε 1 δ 1")
+    expect(page.locator(".sv-idea")).to_contain_text("The rule of this run is lossy")
+    expect(page.locator(".sv-parting")).to_contain_text("this rule is lossy")
+    expect(page.locator(".sv-legend")).to_contain_text("drawn from p")
+    expect(page.locator(".sv-key.sv-residual")).to_be_hidden()
+    assert page.locator(".sv-token.sv-residual").count() == 0
+    page.locator(".sv-lane-speculative .sv-token.sv-replaced").first.click()
+    expect(page.locator('.sv-rail .sv-chip[aria-pressed="true"]')).to_contain_text("from p")
+    expect(page.locator(".sv-rail .sv-chip[data-state=rejected]").first).to_contain_text("too low")
+
+
 def test_a_token_of_the_text_opens_its_evidence(page: Page) -> None:
     """The recorded run has them all: what was drafted and accepted, and what the target put after a rejection."""
     page.locator(".sv-last").click()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from specviz.errors import UserError
 from specviz.settings import MAX_PROMPT_CHARACTERS, MAX_SEED, check_prompt, make_settings
-from specviz.trace import Settings
+from specviz.trace import LOSSY_RULES, Settings, is_lossy
 
 
 def test_defaults_are_valid() -> None:
@@ -45,11 +45,17 @@ def test_defaults_are_valid() -> None:
         ({"max_new_tokens": 33, "token_limit": 32}, ("new tokens", "1 to 32", "33")),
         ({"drafter": "oracle"}, ("drafter", "prompt-lookup", "'oracle'")),
         ({"drafter": ["draft-model"]}, ("drafter", "['draft-model']")),
-        ({"rule": "kl"}, ("rule", "greedy-match", "'kl'")),
+        ({"rule": "kl"}, ("rule", "greedy-match", "kl-threshold", "'kl'")),
         ({"rule": "greedy-match", "temperature": 0.7}, ("greedy-match", "temperature 0", "0.7")),
         ({"quantization": "int2"}, ("quantization", "int4-g32", "'int2'")),
         ({"drafter": "prompt-lookup", "quantization": "int8"}, ("quantized-self alone", "'int8'")),
         ({"min_confidence": 2}, ("confidence", "0 to 1", "2")),
+        ({"epsilon": 1.5}, ("ε (epsilon)", "0 to 1", "1.5")),
+        ({"epsilon": None}, ("ε (epsilon)", "nothing")),
+        ({"delta": -0.1}, ("δ (delta)", "0 to 1", "-0.1")),
+        ({"delta": "0.3"}, ("δ (delta)", "'0.3'")),
+        ({"kl_threshold": -1}, ("KL threshold", "0 to 100", "-1")),
+        ({"kl_threshold": math.nan}, ("KL threshold", "nan")),
         ({"stop": ["a"] * 17}, ("16", "17")),
         ({"stop": [""]}, ("stop string", "0")),
         ({"stop": [1]}, ("stop strings", "[1]")),
@@ -76,6 +82,15 @@ def test_quantization_belongs_to_quantized_self() -> None:
 
 def test_greedy_match_at_temperature_zero() -> None:
     assert make_settings(rule="greedy-match", temperature=0).rule == "greedy-match"
+
+
+@pytest.mark.parametrize("rule", LOSSY_RULES)
+def test_a_lossy_rule_is_lossy_above_temperature_zero_alone(rule: str) -> None:
+    settings = make_settings(rule=rule)
+    assert (settings.epsilon, settings.delta, settings.kl_threshold) == (0.09, 0.3, 0.8)
+    assert is_lossy(settings)
+    assert not is_lossy(make_settings(rule=rule, temperature=0))
+    assert not is_lossy(make_settings())
 
 
 @pytest.mark.parametrize("prompt", ["", "  \n", None, 3, "x" * (MAX_PROMPT_CHARACTERS + 1), "\ud800"])

@@ -1,6 +1,7 @@
 // Words and numbers: translation, fixed-width figures, and the sentences that state what a picture shows. Pure.
 
 import { finalToken, threshold, verdicts } from "./core.mjs";
+import { decidedBy } from "./core_rules.mjs";
 
 const FALLBACK = "en";
 
@@ -57,19 +58,27 @@ export function label(text) {
   return text.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍").replace(/^ | $/g, "·");
 }
 
-/** Was this round decided without a draw (temperature 0)? */
-export const isGreedy = (round) => round.drafted.some((one) => one.verdict !== "untested" && one.u === null);
+/** The rule and its parameters, where a run was not judged by rejection sampling: {key, args} or null. */
+export function ruleName(settings) {
+  const by = decidedBy(settings);
+  const named = by !== "sampling" && settings.rule !== "rejection-sampling";
+  return named ? { key: `race.rule.${by}`, args: parameters(settings) } : null;
+}
+
+const parameters = ({ epsilon, delta, kl_threshold: tau } = {}) => ({ epsilon, delta, tau });
 
 /** What happened to a drafted token, in few words for its chip: {key, args}. */
-export function chipNote(position) {
-  if (position.verdict === "untested") return { key: "race.chip.untested", args: {} };
-  if (position.u === null) return { key: position.verdict === "accepted" ? "race.chip.match" : "race.chip.differ", args: {} };
-  const [u, limit] = apart(position.u, threshold(position));
-  return { key: position.verdict === "accepted" ? "race.chip.below" : "race.chip.above", args: { u, limit } };
+export function chipNote(position, settings) {
+  const { u, p, verdict } = position;
+  if (verdict === "untested") return { key: "race.chip.untested", args: {} };
+  const by = decidedBy(settings);
+  if (by !== "sampling") return { key: `race.chip.${by}_${verdict}`, args: { ...parameters(settings), p: probability(p) } };
+  const [draw, limit] = apart(u, threshold(position));
+  return { key: verdict === "accepted" ? "race.chip.below" : "race.chip.above", args: { u: draw, limit } };
 }
 
 /** The verdict on one drafted token as a sentence: {key, args}. */
-export function verdictSentence(round, place) {
+export function verdictSentence(round, place, settings) {
   const position = round.drafted[place];
   const final = finalToken(round);
   const args = {
@@ -79,9 +88,11 @@ export function verdictSentence(round, place) {
     ratio: position.q > 0 ? ratio(position.p / position.q) : NONE,
     picked: final ? label(final.name) : NONE,
     first: round.drafted.findIndex((one) => one.verdict === "rejected") + 1,
+    ...parameters(settings),
   };
   if (position.verdict === "untested") return { key: args.first ? "race.why.untested" : "race.why.after_end", args };
-  if (position.u === null) return { key: `race.why.greedy_${position.verdict}`, args };
+  const by = decidedBy(settings);
+  if (by !== "sampling") return { key: `race.why.${by}_${position.verdict}`, args };
   [args.u, args.limit] = apart(position.u, threshold(position));
   if (position.verdict === "rejected") return { key: "race.why.rejected", args };
   return { key: position.p >= position.q ? "race.why.accepted_sure" : "race.why.accepted", args };
@@ -94,5 +105,6 @@ export function roundSentence(round) {
   const args = {
     round: round.index + 1, drafted: round.drafted.length, accepted, rejected, untested, token: final ? label(final.name) : "",
   };
-  return { key: `race.said.${final?.source ?? "end"}`, args };
+  const replaced = final?.source === "target" && round.drafted.length > 0;
+  return { key: `race.said.${replaced ? "replaced" : final?.source ?? "end"}`, args };
 }

@@ -28,6 +28,9 @@ function makeLane(ui, kind) {
   const empty = labels.text(h("span", { class: "sv-muted" }), "race.lane.empty");
   const text = labels.attribute(
     h("div", { class: "sv-text", tabindex: "0", role: "region" }, spans, ghosts, caret, empty), "aria-label", `race.lane.${kind}`);
+  const takenWord = labels.text(h("span", { class: "sv-taken-word" }), "race.branch.taken");
+  const taken = h("span", { class: "sv-taken" });
+  text.prepend(takenWord, taken);
   const node = h("section", { class: `sv-lane sv-lane-${kind}` },
     h("header", { class: "sv-lane-head" }, title, clock,
       h("span", { class: "sv-rate-box" }, speed, labels.text(h("span", { class: "sv-unit" }), "race.unit.tok_s"))),
@@ -61,16 +64,23 @@ function makeLane(ui, kind) {
     return spans.childNodes.length !== before;
   }
 
+  /** A branch begins with what it took over from another run. */
+  function drawTaken(branch, frame) {
+    for (const one of [takenWord, taken]) setClass(one, "sv-hidden", !branch);
+    setText(taken, frame.spaces ? visible(branch?.text ?? "") : branch?.text ?? "");
+  }
+
   function shownText(group, frame) {
     if (group.end) return labels.t("race.end_chip");
     return frame.spaces ? visible(group.text) : group.text;
   }
 
-  /** Where a token stands in its round: what the target added comes behind all that was drafted, accepted or not. */
-  const placeOf = (group) => (group.source === "draft" ? group.place : ui.model.lanes[kind].records[group.record].drafted.length);
-
   function span(group, frame) {
-    const one = h("span", { class: `sv-token sv-${group.source}`, "data-record": group.record, "data-place": placeOf(group) });
+    const drafted = ui.model.lanes[kind].records[group.record].drafted.length;
+    // Where it stands in its round: what the target added comes behind all that was drafted, accepted or not.
+    const place = group.source === "draft" ? group.place : drafted;
+    const one = h("span", { class: `sv-token sv-${group.source}`, "data-record": group.record, "data-place": place });
+    if (group.source === "target" && drafted) one.classList.add("sv-replaced");
     if (group.end) one.classList.add("sv-end");
     if (frame.choreograph) one.classList.add("sv-landing");
     setText(one, shownText(group, frame));
@@ -89,10 +99,12 @@ function makeLane(ui, kind) {
   function draw(frame, most) {
     const lane = ui.model.lanes[kind];
     const at = frame[kind];
+    const { branch } = ui.model.meta ?? {};
+    drawTaken(branch, frame);
     const changed = drawText(lane, at, frame);
     drawGhosts(lane, at, frame);
     const blank = at.tokens === 0 && ghosts.key === "";
-    setClass(empty, "sv-hidden", !blank);
+    setClass(empty, "sv-hidden", !blank || Boolean(branch));
     setClass(caret, "sv-hidden", blank || at.complete);
     setAttribute(bar, "style", `transform:scaleX(${fraction(at.tokens, most).toFixed(4)})`);
     if (frame.numbers) {

@@ -1,11 +1,12 @@
 // One round at a time: the drafted chips, the single sweep of the target across them, the verdicts, the token it adds.
 
 import { finalToken, verdicts } from "./core.mjs";
+import { isGreedy } from "./core_rules.mjs";
 import { railRounds, steppedLane } from "./core_time.mjs";
-import { chipNote, isGreedy, label, lapse, probability, roundSentence } from "./core_text.mjs";
+import { chipNote, label, lapse, probability, roundSentence } from "./core_text.mjs";
 import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
-const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "↻", bonus: "+1" };
+const MARKS = { accepted: "✓", rejected: "✗", untested: "–", residual: "↻", bonus: "+1", target: "•" };
 
 const ROWS = 2;
 const ROOM = 32; // pixels kept free before the final chip
@@ -143,7 +144,7 @@ function makeChip(ui, round, position, place) {
   const node = h("button", { type: "button", class: "sv-chip", style: `--place:${place}` },
     h("span", { class: "sv-chip-token" }, label(position.name)), word, note);
   node.addEventListener("click", () => ui.actions.select(round.index, place));
-  const said = chipNote(position);
+  const said = chipNote(position, ui.model.meta?.settings);
   return {
     node,
     draw(drafted, judged, selected) {
@@ -161,8 +162,8 @@ function makeChip(ui, round, position, place) {
 
 function makeFinal(ui, round, final) {
   const { labels } = ui;
-  const corrected = final.source === "residual" && isGreedy(round); // nothing is drawn at temperature 0
-  const word = `${MARKS[final.source] ?? ""} ${labels.t(corrected ? "race.source.corrected" : `race.source.${final.source}`)}`;
+  const corrected = final.source !== "bonus" && isGreedy(ui.model.meta?.settings); // nothing is drawn at temperature 0
+  const word = `${MARKS[final.source]} ${labels.t(corrected ? "race.source.corrected" : `race.source.${final.source}`)}`;
   const found = round.finalTopP.find((one) => one.id === final.id);
   const node = h("button", { type: "button", class: "sv-chip sv-final" },
     h("span", { class: "sv-chip-token" }, label(final.name)),

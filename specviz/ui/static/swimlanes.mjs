@@ -49,6 +49,8 @@ export function makeSwimlanes(ui) {
 
 const NAMES = ["draft", "draft-tint", "target", "sample", "sample-tint", "standard", "accepted", "residual", "bonus", "surface"];
 
+const INK_OF = { draft: "accepted", target: "standard" };
+
 function inks(node) {
   const style = getComputedStyle(node);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--sv-${name}`).trim()]));
@@ -101,7 +103,7 @@ function drawRounds(pen, rounds, x, ink, patterns, top) {
     const wide = Math.min(12, (x(round.end) - x(round.start)) * 0.8);
     const left = x(round.end) - wide - gap;
     round.emitted.forEach((token, i) => {
-      pen.fillStyle = ink[token.source === "draft" ? "accepted" : token.source] ?? ink.standard;
+      pen.fillStyle = ink[INK_OF[token.source] ?? token.source];
       pen.fillRect(left, top - 4 - (i + 1) * cell, wide, cell - Math.min(1.5, cell * 0.3));
     });
   }

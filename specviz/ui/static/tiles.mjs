@@ -1,5 +1,6 @@
 // The outcome in one sentence, then the figures behind it. All of them come from `stats`; none is counted here.
 
+import { isLossy } from "./core_rules.mjs";
 import { fixed, label, percent, times, NONE } from "./core_text.mjs";
 import { h, setAttribute, setText } from "./dom.mjs";
 
@@ -59,7 +60,7 @@ export function makeTiles(ui) {
 
   /** What the two texts say of each other. */
   function comparison(stats, divergence, meta) {
-    if (meta?.settings.temperature > 0) return stats?.speculative && stats.standard ? labels.t("race.sampled") : "";
+    if (meta?.settings.temperature > 0) return stats?.speculative && stats.standard ? labels.t(isLossy(meta.settings) ? "race.sampled_lossy" : "race.sampled") : "";
     if (!divergence) return "";
     if (divergence.same) return labels.t("race.same_text");
     return labels.t("race.parting", {

@@ -19,14 +19,18 @@ def a_round(
     sample_s: float = 0.0,
     overhead_s: float = 0.0,
     text: str = "x",
+    lossy: bool = False,
 ) -> Round:
     """``verdicts`` spells a draft, e.g. "aaru"; it emits its accepted tokens and one more unless told otherwise."""
     drafted = tuple(
-        Position(7, text, i, p=0.5, q=0.5, u=0.5, verdict=LETTERS[v], overlap=0.6, top_p=(), top_q=())
+        Position(
+            7, text, i, p=0.5, q=0.5, u=None if lossy else 0.5, verdict=LETTERS[v], overlap=0.6, top_p=(), top_q=()
+        )
         for i, v in enumerate(verdicts)
     )
     count = verdicts.count("a") + 1 if emitted is None else emitted
-    last: Source = "residual" if "r" in verdicts else "bonus"
+    replaced: Source = "target" if lossy else "residual"
+    last: Source = replaced if "r" in verdicts else "bonus"
     sources: tuple[Source, ...] = ("draft",) * (count - 1) + (last,)
     steps = tuple(draft_s) if draft_s is not None else (0.01,) * len(verdicts)
     return Round(

@@ -39,6 +39,13 @@ def test_untested_drafts_count_neither_way() -> None:
     assert figures.mean_overlap == pytest.approx(0.6)
 
 
+def test_figures_do_not_ask_what_a_rejected_token_was_replaced_from() -> None:
+    spelled = ("aaru", "ruuu", "aaaa")
+    lossless, lossy = ([a_round(one, lossy=lossy) for one in spelled] for lossy in (False, True))
+    assert speculate(lossy) == speculate(lossless)
+    assert summarize([speculative(*lossy), standard(9)]) == summarize([speculative(*lossless), standard(9)])
+
+
 def test_tokens_behind_an_end_of_text_are_not_counted() -> None:
     cut = speculative(a_round("aaaa", emitted=2))
     assert summarize([cut]).speculative.tokens == 2  # type: ignore[union-attr]

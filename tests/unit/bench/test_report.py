@@ -59,6 +59,13 @@ def test_the_figures_of_a_recorded_run() -> None:
     assert (figures.draft_s, figures.verify_s, figures.sample_s, figures.overhead_s) == (0.04, 0.05, 0.01, 0.5)
 
 
+def test_a_lossy_rule_marks_our_speculative_lines_alone() -> None:
+    samples = [sample(STANDARD, "a", 10), sample(SPECULATIVE, "a", 12, 4), sample(HF_ASSISTED, "a", 11, 4)]
+    for lines in (report(samples, lossy=True).rows, report(samples, lossy=True).engines):
+        assert [line["engine"] for line in lines if line["lossy"]] == [SPECULATIVE]
+    assert not any(line["lossy"] for line in report(samples).rows)
+
+
 def test_the_report_is_plain_json() -> None:
     json.dumps(asdict(report([sample(STANDARD, "a", 10), sample(SPECULATIVE, "a", 12, 4)])), allow_nan=False)
     assert report([]).ratios["recording_overhead"] is None

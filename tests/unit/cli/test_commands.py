@@ -52,6 +52,24 @@ def test_show_repeats_what_run_printed(command: Command, recorded: tuple[Result,
     assert again.stdout == result.stdout
 
 
+@pytest.mark.parametrize("rule", [("typical", "--epsilon", 0.2), ("kl-threshold", "--kl-threshold", 0.5)])
+def test_a_lossy_run_says_so_while_it_runs_and_when_it_is_shown(
+    command: Command, machine: tuple[str, ...], tmp_path: Path, rule: tuple[object, ...]
+) -> None:
+    file = tmp_path / "trace.json"
+    options = ("--rule", *rule, "--drafter", "prompt-lookup", "--temperature", 0.8, "--max-new-tokens", 12)
+    result = command("run", "--prompt", "abcabcabcabc", *machine, *options, "--json", file)
+    assert result.exit_code == 0, result.output
+    assert "is lossy: the text need not follow the target's distribution" in result.stdout
+    assert "max tokens, lossy rule" in result.stdout
+    assert "resampled" not in result.stdout
+    assert command("show", file).stdout == result.stdout
+    settings = traces.load(file).settings
+    assert (settings.rule, settings.epsilon, settings.kl_threshold) in [
+        ("typical", 0.2, 0.8), ("kl-threshold", 0.09, 0.5)
+    ]  # fmt: skip
+
+
 def test_without_a_baseline_nothing_is_compared(command: Command, machine: tuple[str, ...]) -> None:
     options = ("--drafter", "prompt-lookup", "--max-new-tokens", 4, "--no-baseline")
     result = command("run", "--prompt", "aaaa", *machine, *options)
@@ -108,6 +126,20 @@ def test_bench_of_text_that_drafts_at_a_temperature(command: Command, machine: t
     assert [row["engine"] for row in report["rows"]] == ["standard", "speculative", "hf-assisted"]
     assert all(row["tok_s"] > 0 for row in report["rows"])
     assert report["ratios"]["standard_over_hf_generate"] is None
+    assert not any(row["lossy"] for row in report["rows"]) and "lossy" not in result.stdout
+
+
+def test_bench_says_that_a_rule_is_lossy(command: Command, machine: tuple[str, ...], tmp_path: Path) -> None:
+    prompts, file = tmp_path / "prompts.jsonl", tmp_path / "bench.json"
+    prompts.write_text('{"id": "a", "prompt": "abcabcabcabc"}\n', encoding="utf-8")
+    options = ("--drafter", "prompt-lookup", "--temperature", 0.8, "--max-new-tokens", 8, "--repeat", 1)
+    result = command("bench", "--prompts", prompts, *machine, *options, "--rule", "typical", "--json", file)
+    assert result.exit_code == 0, result.output
+    assert "speculative (lossy)" in result.stdout
+    assert "typical (ε 0.09, δ 0.3) is lossy" in result.stdout
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert report["settings"]["rule"] == "typical"
+    assert {row["engine"]: row["lossy"] for row in report["rows"]} == {"standard": False, "speculative": True}
 
 
 def test_an_interrupted_bench_reports_what_it_has(

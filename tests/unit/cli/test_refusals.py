@@ -19,6 +19,12 @@ REFUSALS = {
     "negative temperature": (["run", "--prompt", "Hi", "--temperature", "-1"], "The temperature must be"),
     "temperature not a number": (["run", "--prompt", "Hi", "--temperature", "nan"], "The temperature must be"),
     "top-p 0": (["run", "--prompt", "Hi", "--top-p", "0"], "top-p must be above 0"),
+    "epsilon above 1": (["run", "--prompt", "Hi", "--epsilon", "2"], "ε (epsilon) must be a number from 0 to 1"),
+    "negative KL threshold": (["bench", "--kl-threshold", "-1"], "The KL threshold must be a number from 0 to 100"),
+    "unknown rule": (
+        ["run", "--prompt", "Hi", "--rule", "kl"],
+        "rejection-sampling, greedy-match, typical, kl-threshold",
+    ),
     "unknown drafter": (["run", "--prompt", "Hi", "--drafter", "magic"], "The drafter must be one of"),
     "json in no folder": (["run", "--prompt", "Hi", "--json", "/nowhere/x.json"], "There is no folder /nowhere"),
     "json is a folder": (["bench", "--json", "/tmp"], "/tmp is a folder"),

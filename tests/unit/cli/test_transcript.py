@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from specviz.cli import transcript
-from specviz.trace import Candidate, Divergence, Run
+from specviz.settings import make_settings
+from specviz.trace import Branch, Candidate, Divergence, Run
 from tests.unit.analysis.made_runs import a_round, speculative, standard
 
 
@@ -21,7 +22,24 @@ def rendered(renderable: object, *, colour: bool = False) -> str:
 def test_every_verdict_and_source_has_its_own_mark() -> None:
     assert rendered(transcript.round_line(a_round("aru"))).split() == ["1", "✓x", "✗x", "?x", "↻x"]
     assert rendered(transcript.round_line(a_round("aa"))).split() == ["1", "✓x", "✓x", "+x"]
-    assert rendered(transcript.legend()).count("accepted") == 1
+    assert rendered(transcript.legend(make_settings())).count("accepted") == 1
+
+
+def test_a_lossy_rule_is_said_and_its_replacement_is_not_called_resampled() -> None:
+    typical = make_settings(rule="typical", epsilon=0.2)
+    assert rendered(transcript.round_line(a_round("aru", lossy=True))).split() == ["1", "✓x", "✗x", "?x", "•x"]
+    said = rendered(transcript.heading(typical))
+    assert "•drawn from p" in said and "resampled" not in said
+    assert "typical (ε 0.2, δ 0.3) is lossy: the text need not follow the target's distribution." in said
+    assert "τ 0.8" in rendered(transcript.heading(make_settings(rule="kl-threshold")))
+    for lossless in (make_settings(), make_settings(rule="typical", temperature=0)):
+        assert "lossy" not in rendered(transcript.heading(lossless))
+        assert "↻resampled" in rendered(transcript.heading(lossless))
+
+
+def test_a_branch_says_what_it_took_over() -> None:
+    assert "from which 2 tokens were taken over: ·the\\x1b" in rendered(transcript.taken_over(Branch(2, " the\x1b", 3)))
+    assert "1 token were" not in rendered(transcript.taken_over(Branch(1, "a", 0)))
 
 
 def test_marks_differ_in_colour_as_well() -> None:

@@ -46,6 +46,7 @@ def race(
     speculative_first: bool,
     should_stop: Callable[[], bool],
     deadline: float,
+    origin: object = None,
     step_s: float = 0.01,
 ) -> Iterator[Event]:
     """Two tokens a round: one accepted, one resampled after a rejection."""

@@ -45,6 +45,12 @@ def test_the_api_is_one_endpoint_that_streams_and_refuses(address: str) -> None:
     assert str(path).endswith(".json")
     assert len(job.outputs()) > 3
 
+    names = [
+        one["parameter_name"]
+        for one in client.view_api(return_format="dict", print_info=False)["named_endpoints"]["/race"]["parameters"]
+    ]
+    assert names[-4:] == ["order", "epsilon", "delta", "kl_threshold"], "what came later stands at the end"
+
     _, refusal, _ = client.predict("Hi", gamma=0, api_name="/race")
     assert refusal["text"] == "γ (gamma) must be a whole number from 1 to 15; you gave 0."
 

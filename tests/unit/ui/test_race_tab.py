@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import UserError
+from specviz.laboratory import Laboratory
 from specviz.runner import APOLOGY, Limits
 from specviz.service import LOAD_FAILED, Options, Service
 from specviz.trace import Trace, from_json, to_json
@@ -52,7 +53,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 
 @pytest.fixture
 def tab(service: Service) -> RaceTab:
-    return RaceTab(service, strings("en"), "en")
+    return RaceTab(Laboratory(service), strings("en"), "en")
 
 
 def visitor(name: str = "ada") -> Any:
@@ -119,6 +120,10 @@ def test_a_run_streams_and_ends_with_the_whole_trace(tab: RaceTab, service: Serv
         ({"drafter": 3}, "drafter must be one of"),
         ({"drafter": "quantized-self:int2"}, "quantization must be one of"),
         ({"rule": "greedy-match"}, "needs temperature 0"),
+        ({"rule": "kl"}, "rule must be one of"),
+        ({"epsilon": 2}, "ε (epsilon) must be a number from 0 to 1"),
+        ({"delta": None}, "δ (delta) must be a number from 0 to 1"),
+        ({"kl_threshold": math.nan}, "KL threshold must be a number from 0 to 100"),
         ({"order": "backwards"}, "order must be one of"),
         ({"order": {}}, "order must be one of"),
         ({"stop_strings": "\n".join("abcdefghijklmnopqr")}, "At most 16 stop strings"),
@@ -133,6 +138,14 @@ def test_a_bad_request_changes_nothing_but_the_notice(
     assert words in sentences(frames)[0]
     assert frames[0][1]["kind"] == "error"
     assert is_idle(service)
+
+
+def test_the_parameters_of_a_rule_reach_the_race(tab: RaceTab) -> None:
+    asked = GOOD | {"rule": "typical", "epsilon": 0.25, "delta": 0.5, "kl_threshold": 0.1}
+    settings = messages(run(tab.race(**asked, request=visitor())))[0]["meta"]["settings"]
+    assert {name: settings[name] for name in ("rule", "epsilon", "delta", "kl_threshold")} == {
+        name: asked[name] for name in ("rule", "epsilon", "delta", "kl_threshold")
+    }
 
 
 def test_leaving_frees_the_slot(tab: RaceTab, service: Service) -> None:
@@ -214,7 +227,7 @@ def test_a_race_that_breaks_leaves_no_file_of_the_one_before(tab: RaceTab, monke
 def test_the_time_limit_is_said(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
     short = Service(Options(limits=Limits(run_s=0.3)), load=lambda options, report: synthetic.PAIR)  # type: ignore[arg-type,return-value]
     try:
-        tab = RaceTab(short, strings("en"), "en")
+        tab = RaceTab(Laboratory(short), strings("en"), "en")
         frames = run(tab.race(**(GOOD | {"max_new_tokens": 500}), request=visitor()))
     finally:
         short.close()
@@ -249,7 +262,7 @@ def test_a_failed_load_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, 
 
     flaky = Service(Options(), load=load)
     try:
-        tab = RaceTab(flaky, strings("en"), "en")
+        tab = RaceTab(Laboratory(flaky), strings("en"), "en")
         assert sentences(run(tab.race(**GOOD, request=visitor())))[-1] == "Still none."
         assert flaky.state.phase == "failed"
         assert sentences(run(tab.race(**GOOD, request=visitor())))[-1] == LOAD_FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from specviz.race import Done, Finished, Progress, Started
 from specviz.trace import (
+    Branch,
     Candidate,
     Divergence,
     Emitted,
@@ -199,6 +201,19 @@ def test_messages_are_numbered_and_name_their_run() -> None:
     assert [one["state"] for one in messages[-2:]] == ["running", "finished"]
     assert "meta" in messages[0]
     assert "meta" not in messages[1]
+
+
+def test_a_branch_says_what_it_took_over() -> None:
+    branch = Branch(2, HOSTILE, 7)
+    assert json.loads(recorded(replace(trace(), branch=branch)))["meta"]["branch"] == {
+        "tokens": 2,
+        "text": HOSTILE,
+        "first_row": 7,
+    }
+    about = trace()
+    meta = describe(about.settings, about.models, about.machine, "", branch=branch)
+    assert meta["branch"]["text"] == HOSTILE
+    assert json.loads(recorded(about))["meta"]["branch"] is None
 
 
 def test_another_trace_is_another_run() -> None:
