@@ -3,11 +3,12 @@ import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
 import {
-  DRAWS, PARAMETERS, RULES, USUAL_DRAWS, chiSquare, distance, folded, frameAt, grouped, highestShare, laneSaid, logScale, pValue, powerOf, remark,
+  DRAWS, PARAMETERS, USUAL_DRAWS, chiSquare, distance, exactDistance, folded, frameAt, grouped, highestShare, laneSaid, logScale, pValue, powerOf, remark,
   ruleChanges, verdictOf,
 } from "../../specviz/ui/static/core_lab.mjs";
 import { labPlace, mostApart, steppedPlace } from "../../specviz/ui/static/core_lab_places.mjs";
 import { merge, newModel } from "../../specviz/ui/static/core.mjs";
+import { RULES } from "../../specviz/ui/static/core_whatif.mjs";
 import { MEASURED, exhibitFigures, exhibitSaid } from "../../specviz/ui/static/core_museum.mjs";
 import { translator } from "../../specviz/ui/static/core_text.mjs";
 
@@ -37,6 +38,7 @@ test("a rule is asked for with its own parameters only", () => {
   const values = { epsilon: 0.1, delta: 0.2, kl_threshold: 0.5 };
   assert.deepEqual(ruleChanges("rejection-sampling", values), { rule: "rejection-sampling" });
   assert.deepEqual(ruleChanges("typical", values), { rule: "typical", epsilon: 0.1, delta: 0.2 });
+  assert.deepEqual(ruleChanges("greedy-match", values), { rule: "greedy-match", temperature: 0 });
   assert.deepEqual(ruleChanges("kl-threshold", values), { rule: "kl-threshold", kl_threshold: 0.5 });
 });
 
@@ -87,6 +89,8 @@ test("numbers are printed with the digits that matter", () => {
   assert.equal(distance(0.25), "0.2500");
   assert.equal(distance(0.00004), "4.0\u2009×\u200910⁻⁵");
   assert.equal(distance(1e-17), "0");
+  assert.equal(exactDistance(1.4e-7), "<\u200910⁻⁶");
+  assert.equal(exactDistance(0.25), "0.2500");
   assert.equal(pValue(0.41234), "0.412");
   assert.equal(pValue(3.14e-9), "3.1\u2009×\u200910⁻⁹");
   assert.equal(pValue(0), "<\u200910⁻³⁰⁰");
@@ -105,7 +109,8 @@ test("every verdict is a sentence with its numbers", () => {
     [lane({ finding: finding({ verdict: "lossy", p_value: 0.0004 }) }), /^\? Unlikely/],
     [lane({ lossless: false, exhibit: "residual-is-p", finding: finding({ verdict: "exposed", tv_exact: 0.2, p_value: 1e-40 }) }), /^✗ Exposed: .*10⁻⁴⁰.*0\.2000/],
     [lane({ lossless: false, exhibit: "residual-is-p", finding: finding({ verdict: "exposed", chi2: null, p_value: 0 }) }), /^✗ Exposed: .*no chance/],
-    [lane({ lossless: false, exhibit: "residual-is-p", finding: finding({ verdict: "not exposed", tv_exact: 0.001 }) }), /^Not exposed/],
+    [lane({ lossless: false, exhibit: "residual-is-p", finding: finding({ verdict: "not exposed", tv_exact: 0.001 }) }), /^Not exposed: with/],
+    [lane({ lossless: false, exhibit: "residual-is-p", finding: finding({ verdict: "not exposed", tv_exact: 0 }) }), /^Not exposed: at this/],
   ];
   for (const [one, pattern] of said) {
     const { key, args } = verdictOf(one);
@@ -117,7 +122,10 @@ test("every verdict is a sentence with its numbers", () => {
 
 test("a position where p and q nearly agree is remarked on", () => {
   assert.equal(remark(answer()), null);
-  assert.ok(remark({ ...answer(), tv_pq: 0.02 }).key in words);
+  assert.equal(remark({ ...answer(), tv_pq: 0.02 }).key, "lab.remark.close");
+  const still = lane({ frames: lane().frames.map((frame) => ({ ...frame, tv: 0 })) });
+  assert.equal(remark(answer([still])).key, "lab.remark.certain");
+  assert.ok("lab.remark.close" in words && "lab.remark.certain" in words);
 });
 
 test("a lane is told with p, law and share of every token", () => {
@@ -135,13 +143,16 @@ test("drafted positions are walked across rounds, and the one that differs most 
   assert.deepEqual(labPlace(lane, { round: 0, place: last + 1 }), { round: 0, place: last });
   assert.deepEqual(steppedPlace(lane, { round: 0, place: last }, 1), { round: 1, place: 0 });
   assert.deepEqual(steppedPlace(lane, { round: 0, place: 0 }, -1), { round: 0, place: 0 });
+  assert.equal(mostApart(lane, 1).place >= 1, true);
+  assert.ok(labPlace(lane, { round: 0, place: 0 }, 1).place >= 1);
+  assert.deepEqual(steppedPlace(lane, { round: 0, place: last }, 1, 1), { round: 1, place: 1 });
   assert.equal(mostApart({ records: [], known: 0 }), null);
 });
 
 test("the exhibits that keep the distribution show their own numbers in words", () => {
   assert.deepEqual(MEASURED, EXHIBITS.slice(6));
   const values = {
-    acceptance_honest: 0.87, acceptance_broken: 0.41, tested_honest: 80, tested_broken: 120, standard_error: 0.05,
+    acceptance_honest: 0.87, acceptance_broken: 0.41, drafted_honest: 80, drafted_broken: 120, standard_error: 0.05,
     difference_honest: 0.03, difference_long: 9.5, difference_short: 8.25, tokens_honest: 12, tokens_broken: 14, behind: 2, end: 5, stand_in: 1,
   };
   const t = translator({ en: words }, "en");
@@ -166,7 +177,7 @@ test("every word the scripts ask for exists, for all nine exhibits", () => {
   }
   for (const name of EXHIBITS) for (const part of ["title", "wrong", "notice", "expose"]) asked.add(`museum.${name}.${part}`);
   for (const name of RULES) asked.add(`lab.rule.${name}`);
-  for (const one of Object.values(PARAMETERS).flat()) asked.add(`lab.parameter.${one.name}`);
+  for (const one of PARAMETERS) asked.add(`lab.parameter.${one.name}`);
   for (const kind of ["draft", "test", "collect", "refill"]) [`proof.stage.${kind}`, `proof.told.${kind}`].forEach((key) => asked.add(key));
   assert.ok(asked.size > 60);
   assert.deepEqual([...asked].filter((key) => !words[key]), []);

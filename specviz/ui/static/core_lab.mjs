@@ -1,22 +1,20 @@
 // The losslessness lab's numbers: how many draws, which frame of a growing histogram, scales, and the words for what it shows. Pure.
 
+import { SLIDERS, judging } from "./core_whatif.mjs";
+
 export const DRAWS = [100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 export const USUAL_DRAWS = DRAWS.indexOf(1e5);
-export const RULES = ["rejection-sampling", "greedy-match", "typical", "kl-threshold"];
-export const PARAMETERS = {
-  typical: [
-    { name: "epsilon", sign: "ε", value: 0.09, min: 0.01, max: 1, step: 0.01 },
-    { name: "delta", sign: "δ", value: 0.3, min: 0.05, max: 2, step: 0.05 },
-  ],
-  "kl-threshold": [{ name: "kl_threshold", sign: "τ", value: 0.8, min: 0, max: 5, step: 0.05 }],
-};
+const SIGNS = { epsilon: "ε", delta: "δ", kl_threshold: "τ" };
+export const PARAMETERS = Object.entries(SLIDERS).filter(([, { rule }]) => rule).map(([name, { rule, min, max, step }]) =>
+  ({ name, rule, min, max, step, sign: SIGNS[name], value: judging({})[name] }));
+const SAME_LAW = 1e-6; // laws closer than this differ by rounding
 const APART_ENOUGH = 0.1; // below this TV(p, q) even a wrong sampler changes little, and a test may miss it
 const SHOWN_TOKENS = 12;
 
-/** The `changes` that ask for a rule: its name and only its own parameters. */
+/** The `changes` that ask for a rule: its name and only its own parameters; greedy match is the rule of temperature 0. */
 export function ruleChanges(rule, values) {
-  const own = (PARAMETERS[rule] ?? []).map(({ name }) => [name, values[name]]);
-  return { rule, ...Object.fromEntries(own) };
+  const own = PARAMETERS.filter((one) => one.rule === rule).map(({ name }) => [name, values[name]]);
+  return { rule, ...Object.fromEntries(own), ...(rule === "greedy-match" ? { temperature: 0 } : {}) };
 }
 
 /** The server's answer with all but the likeliest tokens counted as "the rest": a histogram that fits the page. */
@@ -90,6 +88,9 @@ function scientific(value) {
   return `${digits}\u2009×\u2009${power(Number(exponent))}`;
 }
 
+/** The exact distance of an output law from p; what float32 cannot tell from none is none. */
+export const exactDistance = (value) => (value < SAME_LAW ? `<\u2009${power(-6)}` : distance(value));
+
 /** A p-value: 0.412, 3.1 × 10⁻⁹, or below what a double holds. */
 export function pValue(value) {
   if (value === null) return "–";
@@ -103,17 +104,24 @@ export const chiSquare = (value) => (value === null ? "∞" : value < 1e5 ? valu
 /** What a lane's numbers amount to: {key, args}. */
 export function verdictOf({ finding, exhibit, lossless }) {
   const args = {
-    count: grouped(finding.n), sampled: distance(finding.tv_sampled), exact: distance(finding.tv_exact),
+    count: grouped(finding.n), sampled: distance(finding.tv_sampled), exact: exactDistance(finding.tv_exact),
     p_value: pValue(finding.p_value), chi2: chiSquare(finding.chi2),
   };
   const kind = finding.verdict.replace(" ", "_");
   if (!exhibit && lossless !== (kind === "lossless")) return { key: `lab.verdict.${lossless ? "unlikely" : "harmless"}`, args };
+  if (kind === "not_exposed" && finding.tv_exact < SAME_LAW) return { key: "lab.verdict.same", args };
   const impossible = finding.chi2 === null && ["exposed", "lossy"].includes(kind);
   return { key: `lab.verdict.${kind}${impossible ? "_impossible" : ""}`, args };
 }
 
 /** A remark on the chosen position, or null: {key, args}. */
-export const remark = (answer) => (answer.tv_pq < APART_ENOUGH ? { key: "lab.remark.close", args: { tv: distance(answer.tv_pq) } } : null);
+export function remark(answer) {
+  if (isCertain(answer)) return { key: "lab.remark.certain", args: {} };
+  return answer.tv_pq < APART_ENOUGH ? { key: "lab.remark.close", args: { tv: distance(answer.tv_pq) } } : null;
+}
+
+/** Whether no lane left p at any N: one token is certain, as at temperature 0. */
+export const isCertain = ({ lanes }) => lanes.every(({ frames }) => frames.every((frame) => frame.tv === 0));
 
 /** One lane at its end as a sentence, for those who hear the page. `t` translates, `spell` writes a token. */
 export function laneSaid(lane, tokens, t, spell) {

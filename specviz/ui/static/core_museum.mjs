@@ -5,7 +5,7 @@ import { distance, grouped } from "./core_lab.mjs";
 const share = (value) => value.toFixed(3);
 
 const FIGURES = {
-  "bonus-gap": { acceptance_honest: share, acceptance_broken: share, tested_honest: grouped, tested_broken: grouped, standard_error: share },
+  "bonus-gap": { acceptance_honest: share, acceptance_broken: share, drafted_honest: grouped, drafted_broken: grouped, standard_error: share },
   "off-by-one-rollback": { difference_honest: distance, difference_long: distance, difference_short: distance },
   "eos-ignored": { tokens_honest: grouped, tokens_broken: grouped, behind: grouped },
 };

@@ -32,11 +32,11 @@ export function makeLab(ui) {
   const where = h("p", { class: "sv-lab-where" });
   const step = (by, key, mark) => {
     const node = labels.attribute(h("button", { type: "button", class: "sv-button" }, mark), "aria-label", key);
-    node.addEventListener("click", () => store.select(steppedPlace(store.model.lanes.speculative, place(), by), "lab"));
+    node.addEventListener("click", () => store.select(steppedPlace(store.model.lanes.speculative, place(), by, least()), "lab"));
     return node;
   };
   const moves = [step(-1, "lab.previous", "←"), step(1, "lab.next", "→")];
-  const apart = button("lab.most_apart", () => store.select(mostApart(store.model.lanes.speculative), "lab"));
+  const apart = button("lab.most_apart", () => store.select(mostApart(store.model.lanes.speculative, least()), "lab"));
   const redraw = button("lab.redraw", () => run("redraw"), "sv-go");
   const rounds = button("lab.rounds", () => run("rounds"), "sv-choice");
   const status = h("p", { class: "sv-lab-status", role: "status" });
@@ -48,19 +48,22 @@ export function makeLab(ui) {
   const made = h("h3", { class: "sv-lab-made" });
   const hint = h("p", { class: "sv-lab-remark" });
   const table = h("div");
-  const drawn = h("div", { class: "sv-lab-result" }, made, hint, h("div", { class: "sv-row sv-growth" }, play, skip, growth), lanes.node, plot.node,
+  const drawn = h("div", { class: "sv-lab-result" }, made, hint, h("div", { class: "sv-deck sv-growth" }, play, skip, growth), lanes.node, plot.node,
     labels.text(h("p", { class: "sv-muted sv-small" }), "lab.key"));
   const node = h("section", { class: "sv-card sv-lab" },
     h("header", { class: "sv-card-head" }, labels.text(h("h2", {}), "lab.title")),
     labels.text(h("p", { class: "sv-lead" }), "lab.idea"),
-    h("div", { class: "sv-row sv-lab-place" }, ...moves, where, apart), controls.node,
-    h("div", { class: "sv-row" }, redraw, rounds, status), drawn, table);
+    h("div", { class: "sv-deck sv-lab-place" }, ...moves, where, apart), controls.node,
+    h("div", { class: "sv-deck" }, redraw, rounds, status), drawn, table);
+
+  /** The first place of a round at which the exhibit shows. */
+  const least = () => ui.exhibits.find((one) => one.name === ui.choice.exhibit)?.place ?? 0;
 
   /** The position to draw: the selected one, else where p and q differ most. */
   function place() {
     const { model, selected, last } = store;
     const at = selected ?? (last?.run === model.run ? last : null);
-    return at ? labPlace(model.lanes.speculative, at) : mostApart(model.lanes.speculative);
+    return at ? labPlace(model.lanes.speculative, at, least()) : mostApart(model.lanes.speculative, least());
   }
 
   /** Why nothing can be drawn now, as a key; null if it can. */
@@ -132,7 +135,7 @@ export function makeLab(ui) {
     controls.draw();
     setText(where, at ? positionText(at, store.model.lanes.speculative.records[at.round].drafted[at.place]) : labels.t("lab.nowhere"));
     for (const one of [...moves, apart, redraw, rounds]) one.disabled = Boolean(wall) || (Boolean(state.busy) && (one === redraw || one === rounds));
-    const note = wall ?? (state.busy ? `lab.state.${state.busy.kind}` : isStale() ? "lab.state.changed" : null);
+    const note = wall ?? (state.busy ? `lab.state.${state.busy.kind}` : isStale(at) ? "lab.state.changed" : null);
     setText(status, state.problem && !wall && !state.busy ? state.problem : note ? labels.t(note) : "");
     setAttribute(status, "data-state", wall ? "empty" : state.busy ? "busy" : state.problem ? "problem" : "none");
     setClass(drawn, "sv-hidden", !state.answer);
@@ -145,8 +148,8 @@ export function makeLab(ui) {
     grow();
   }
 
-  /** Is an exhibit wished for that the picture does not show, or shown that is no longer wished for? */
-  const isStale = () => Boolean(state.answer) && state.of.exhibit !== ui.choice.exhibit;
+  /** Is a position or an exhibit chosen that the picture does not show? */
+  const isStale = (at) => Boolean(state.answer && at) && (state.of.exhibit !== ui.choice.exhibit || state.of.round !== at.round || state.of.place !== at.place);
 
   function positionText({ round, place: at }, position) {
     return labels.t("lab.where", { round: round + 1, place: at + 1, token: label(position.name), tv: (1 - position.overlap).toFixed(3) });

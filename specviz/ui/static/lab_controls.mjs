@@ -1,6 +1,7 @@
 // What the lab is asked to do: acceptance rule and its parameters, the exhibit beside it, how many draws, which seed.
 
-import { DRAWS, PARAMETERS, RULES, USUAL_DRAWS, grouped, ruleChanges } from "./core_lab.mjs";
+import { DRAWS, PARAMETERS, USUAL_DRAWS, grouped, ruleChanges } from "./core_lab.mjs";
+import { RULES } from "./core_whatif.mjs";
 import { h, setClass, setText } from "./dom.mjs";
 
 export function makeControls({ labels, exhibits, actions, choice }) {
@@ -14,7 +15,7 @@ export function makeControls({ labels, exhibits, actions, choice }) {
     draw();
   });
 
-  const parameters = Object.entries(PARAMETERS).flatMap(([name, list]) => list.map((one) => {
+  const parameters = PARAMETERS.map((one) => {
     chosen.values[one.name] = one.value;
     const input = h("input", { type: "number", class: "sv-number", min: one.min, max: one.max, step: one.step, value: one.value });
     input.addEventListener("change", () => {
@@ -24,8 +25,8 @@ export function makeControls({ labels, exhibits, actions, choice }) {
       else input.value = chosen.values[one.name];
     });
     const said = h("span", { class: "sv-field-name" }, one.sign, " ", labels.text(h("span"), `lab.parameter.${one.name}`));
-    return { rule: name, one, input, node: h("label", { class: "sv-field sv-field-short" }, said, input) };
-  }));
+    return { one, input, node: h("label", { class: "sv-field sv-field-short" }, said, input) };
+  });
 
   const amount = h("output", { class: "sv-amount" });
   const draws = h("input", { type: "range", class: "sv-range", min: 0, max: DRAWS.length - 1, step: 1, value: chosen.draws });
@@ -63,7 +64,7 @@ export function makeControls({ labels, exhibits, actions, choice }) {
   function draw() {
     const name = chosen.rule ?? RULES[0];
     if (rule.value !== name) rule.value = name;
-    for (const one of parameters) setClass(one.node, "sv-hidden", one.rule !== name);
+    for (const { one, node: place } of parameters) setClass(place, "sv-hidden", one.rule !== name);
     setText(amount, grouped(DRAWS[chosen.draws]));
     draws.setAttribute("aria-valuetext", grouped(DRAWS[chosen.draws]));
     if (exhibit.value !== (choice.exhibit ?? "")) exhibit.value = choice.exhibit ?? "";

@@ -1,6 +1,6 @@
 // The lanes of the lab: what was drawn, growing onto p, with the exact output law of the sampler as a tick at each token.
 
-import { chiSquare, distance, frameAt, grouped, highestShare, laneSaid, pValue, verdictOf } from "./core_lab.mjs";
+import { chiSquare, distance, exactDistance, frameAt, grouped, highestShare, laneSaid, pValue, verdictOf } from "./core_lab.mjs";
 import { NONE, label } from "./core_text.mjs";
 import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
@@ -52,7 +52,7 @@ function makeLane(labels, answer, lane, top) {
       setText(values.n, grouped(frame.n));
       setText(values.sampled, distance(frame.tv));
       setText(values.expected, distance(frame.expected));
-      setText(values.exact, distance(finding.tv_exact));
+      setText(values.exact, exactDistance(finding.tv_exact));
       setText(values.chi2, done ? chiSquare(finding.chi2) : NONE);
       if (values.freedom) setText(values.freedom, done ? grouped(finding.freedom) : NONE);
       setText(values.p_value, done ? pValue(finding.p_value) : NONE);

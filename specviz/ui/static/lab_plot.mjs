@@ -1,7 +1,7 @@
 // Total variation distance against the number of draws, both logarithmic: honest samples fall along 1/√N, a wrong sampler stops.
 
-import { distance, frameAt, grouped, logScale, powerOf } from "./core_lab.mjs";
-import { h, svg } from "./dom.mjs";
+import { distance, exactDistance, frameAt, grouped, isCertain, logScale, powerOf } from "./core_lab.mjs";
+import { h, setClass, svg } from "./dom.mjs";
 
 const SIZE = 1000;
 const VISIBLE = 1e-4; // an exact distance below this is rounding
@@ -27,7 +27,9 @@ export function makePlot({ labels }) {
     labels.text(h("span", { class: "sv-plot-unit-x sv-muted" }), "lab.plot.x"));
   let shown = { lanes: [], dots: [] };
 
-  function show({ lanes }) {
+  function show(answer) {
+    const { lanes } = answer;
+    setClass(node, "sv-hidden", isCertain(answer));
     const frames = lanes.flatMap((lane) => lane.frames);
     const x = logScale(frames.map((one) => one.n));
     const exact = lanes.filter((lane) => lane.finding.tv_exact > VISIBLE);
@@ -61,7 +63,7 @@ export function makePlot({ labels }) {
 
   function described(lanes) {
     return lanes.map((lane) => labels.t("lab.said.plot", {
-      lane: labels.t(`lab.plot.${kindOf(lane)}`), exact: distance(lane.finding.tv_exact),
+      lane: labels.t(`lab.plot.${kindOf(lane)}`), exact: exactDistance(lane.finding.tv_exact),
       list: lane.frames.filter((_, i) => i % 12 === 0 || i === lane.frames.length - 1).map((one) => `N ${grouped(one.n)}: ${distance(one.tv)}`).join("; "),
     })).join(" ");
   }

@@ -16,12 +16,14 @@ export function makeMuseum(ui) {
   return { node, draw: () => cards.forEach((card) => card.draw()) };
 }
 
+const titleId = (name) => `sv-exhibit-${name}`;
+
 /** What every card says; `more` is its switch and what that shows. */
 function makeCard(labels, { name, bends, sources }, ...more) {
   const on = labels.text(h("span", { class: "sv-tag sv-tag-exhibit" }), "museum.on");
   const links = sources.map(({ label: text, url }) => h("li", {}, url ? h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, text) : text));
   const node = h("li", { class: "sv-exhibit" },
-    h("header", { class: "sv-exhibit-head" }, labels.text(h("h3", {}), `museum.${name}.title`), on),
+    h("header", { class: "sv-exhibit-head" }, labels.text(h("h3", { id: titleId(name) }), `museum.${name}.title`), on),
     labels.text(h("p", { class: `sv-bends sv-bends-${bends}` }), bends ? "museum.bends" : "museum.keeps"),
     h("dl", {}, ...PARTS.flatMap((part) => [labels.text(h("dt", {}), `museum.part.${part}`), labels.text(h("dd", {}), `museum.${name}.${part}`)]),
       labels.text(h("dt", {}), sources.length === 1 ? "museum.part.source" : "museum.part.sources"), h("dd", {}, h("ul", { class: "sv-sources" }, ...links))),
@@ -38,7 +40,7 @@ function makeCard(labels, { name, bends, sources }, ...more) {
 function makeSwitch(labels, name, key) {
   const text = labels.text(h("span"), key);
   const track = h("span", { class: "sv-switch-track", "aria-hidden": "true" });
-  const node = h("button", { type: "button", role: "switch", class: "sv-switch", "aria-checked": "false" }, track, text);
+  const node = h("button", { type: "button", role: "switch", class: "sv-switch", "aria-checked": "false", "aria-describedby": titleId(name) }, track, text);
   return labels.attribute(node, "data-exhibit", name);
 }
 

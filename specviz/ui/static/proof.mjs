@@ -59,12 +59,12 @@ export function makeProof({ labels, root }) {
   const node = h("section", { class: "sv-card sv-proof" },
     h("header", { class: "sv-card-head" }, labels.text(h("h2", {}), "proof.title")),
     labels.text(h("p", { class: "sv-lead" }), "proof.idea"),
-    h("div", { class: "sv-row" }, labels.attribute(h("div", { class: "sv-choices", role: "group" }, ...presets), "aria-label", "proof.preset.title"),
+    h("div", { class: "sv-deck" }, labels.attribute(h("div", { class: "sv-choices", role: "group" }, ...presets), "aria-label", "proof.preset.title"),
       h("label", { class: "sv-toggle" }, broken, labels.text(h("span"), "proof.broken.label"))),
     warning,
     h("div", { class: "sv-proof-picture" }, names, field, figures),
     legend,
-    h("div", { class: "sv-row" }, play, labels.attribute(h("div", { class: "sv-choices", role: "group" }, ...steps), "aria-label", "proof.stage.title")),
+    h("div", { class: "sv-deck" }, play, labels.attribute(h("div", { class: "sv-choices", role: "group" }, ...steps), "aria-label", "proof.stage.title")),
     told, equations.node);
 
   function makeSlider(token, name) {
