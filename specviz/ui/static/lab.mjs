@@ -149,7 +149,10 @@ export function makeLab(ui) {
   }
 
   /** Is a position or an exhibit chosen that the picture does not show? */
-  const isStale = (at) => Boolean(state.answer && at) && (state.of.exhibit !== ui.choice.exhibit || state.of.round !== at.round || state.of.place !== at.place);
+  function isStale(at) {
+    if (!state.answer || !at) return false;
+    return state.of.exhibit !== ui.choice.exhibit || state.of.round !== at.round || state.of.place !== at.place;
+  }
 
   function positionText({ round, place: at }, position) {
     return labels.t("lab.where", { round: round + 1, place: at + 1, token: label(position.name), tv: (1 - position.overlap).toFixed(3) });
