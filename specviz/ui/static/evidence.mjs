@@ -30,7 +30,7 @@ export function makeEvidence(store, patience = PATIENCE_MS) {
   const look = newestOnly((question) => store.server.look(question), (question, found) => {
     if (question.run !== store.model.run) return;
     if (wanted === question.round) wanted = null;
-    looks.set(question.round, found && !found.error ? { ...found, details: new Map() } : { error: found?.error ?? true });
+    looks.set(question.round, found && !found.error ? known(found) : { error: found?.error ?? true });
     if (question.round === at?.round) judge();
     changed();
   });
@@ -40,6 +40,8 @@ export function makeEvidence(store, patience = PATIENCE_MS) {
     return store.server.what_if({ key, place, changes, u });
   }, answered);
 
+  /** What was found out about a round; the distributions of one of its places come along. */
+  const known = ({ outcome: { detail, ...outcome }, ...found }) => ({ ...found, outcome, details: new Map(detail ? [[detail.place, detail]] : []) });
   const record = () => store.model.lanes.speculative.records[at?.round];
   const entry = () => looks.get(at.round);
   const recorded = () => entry()?.outcome ?? recordedOutcome(record(), store.model.meta?.settings);
@@ -75,7 +77,7 @@ export function makeEvidence(store, patience = PATIENCE_MS) {
     wanted = at.round;
     scene = null;
     clearTimeout(timer);
-    const question = { run, round: at.round, owner: store.owner };
+    const question = { run, round: at.round, place: placeBehind(recorded(), at.place), owner: store.owner };
     timer = setTimeout(() => look(question), patience);
   }
 

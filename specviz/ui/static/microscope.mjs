@@ -61,7 +61,7 @@ export function makeMicroscope(ui, { closable }) {
     setClass(lossy, "sv-hidden-keep", !outcome.lossy);
     setText(status, statusText(scene));
     setAttribute(status, "data-state", scene.problem ? "refused" : scene.state);
-    setClass(retry, "sv-hidden-keep", scene.state !== "refused");
+    setClass(retry, "sv-hidden", scene.state !== "refused");
     const { key, args } = sentenceOf(outcome, round, place);
     setText(verdict, labels.t(key, args));
     setAttribute(verdict, "class", `sv-verdict sv-verdict-${outcome.positions[place]?.verdict ?? outcome.emitted.at(-1)?.source ?? "unknown"}`);

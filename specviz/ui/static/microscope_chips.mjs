@@ -106,7 +106,7 @@ export function makeRoundChips({ labels, actions, evidence, trigger }) {
       setText(certain, labels.t(said, args));
       setAttribute(certain, "data-certain", scene.outcome.end !== "unknown");
       reset.disabled = !scene.wished;
-      setClass(branch, "sv-hidden-keep", !scene.wished);
+      setClass(branch, "sv-hidden", !scene.wished);
     },
   };
 }
