@@ -159,6 +159,7 @@ test("one begins at the first rejection, and knows the text before it", () => {
   assert.equal(firstOfInterest(newModel().lanes.speculative), null);
   assert.equal(textBefore(lane, 1), "The sea");
   assert.equal(textBefore(lane, 0), "");
+  assert.equal(textBefore(lane, 1, "Once. "), "Once. The sea");
 });
 
 test("every rule and every slider has its words", () => {

@@ -197,6 +197,6 @@ export function firstOfInterest({ records, known }) {
   return known ? { round: 0, place: 0 } : null;
 }
 
-/** The end of the text before a round. */
-export const textBefore = ({ groups }, round, most = 160) =>
-  groups.filter((group) => group.record < round && !group.end).map((group) => group.text).join("").slice(-most);
+/** The end of the text before a round; a branch begins with what it `took` over from another run. */
+export const textBefore = ({ groups }, round, took = "", most = 160) =>
+  (took + groups.filter((group) => group.record < round && !group.end).map((group) => group.text).join("")).slice(-most);

@@ -114,7 +114,7 @@ function makeStrip({ labels, toRound }) {
     h("p", { class: "sv-strip-before" }, labels.text(h("span", { class: "sv-muted" }), "microscope.before"), h("span", { class: "sv-strip-text" }, before)));
   return {
     node,
-    draw({ lanes }, selected) {
+    draw({ lanes, meta }, selected) {
       const { known, records } = lanes.speculative;
       const at = (selected?.round ?? -1) + 1;
       setAttribute(range, "max", Math.max(1, known));
@@ -125,7 +125,7 @@ function makeStrip({ labels, toRound }) {
       setAttribute(range, "aria-valuetext", number.textContent);
       const round = records[at - 1];
       setText(what, round ? labels.t("microscope.round_emits", { of: round.drafted.length, n: round.emitted.length, source: finalToken(round)?.source ?? "" }) : "");
-      setText(before, (round && textBefore(lanes.speculative, at - 1)) || labels.t("microscope.before_none"));
+      setText(before, (round && textBefore(lanes.speculative, at - 1, meta?.branch?.text)) || labels.t("microscope.before_none"));
     },
   };
 }
