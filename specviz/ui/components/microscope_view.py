@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
@@ -17,14 +16,11 @@ class MicroscopeView(gr.HTML):
     Triggers the event ``branch`` with {run, round, changes, u}.
     """
 
-    def __init__(
-        self, *, lang: str = "en", server_functions: Sequence[Callable[..., Any]] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, *, lang: str = "en", **options: Any) -> None:
         super().__init__(
             value=None,
             html_template='<div class="sv-race sv-microscope"></div>',
             js_on_load=start_script("microscope_view.mjs", "branch"),
-            server_functions=list(server_functions or ()),
             apply_default_css=False,
             lang=lang,
             strings=dictionaries("race.", "microscope.", "whatif."),

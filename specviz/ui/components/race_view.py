@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
@@ -22,14 +21,12 @@ class RaceView(gr.HTML):
         value: str | None = None,
         *,
         lang: str = "en",
-        server_functions: Sequence[Callable[..., Any]] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(
             value=value,
             html_template='<div class="sv-race"></div>',
             js_on_load=start_script("view.mjs", "branch"),
-            server_functions=list(server_functions or ()),
             apply_default_css=False,
             lang=lang,
             strings=dictionaries("race.", "autopsy.", "microscope.", "whatif."),
