@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 Law = NDArray[np.float64]
 
@@ -86,8 +86,16 @@ def total_variation(p: Law, q: Law) -> float:
 
 
 def expected_total_variation(law: Law, n: int) -> float:
-    """About how far n honest samples lie from their own law, ½·Σ√(2·p(1−p)/πn): the 1/√N line."""
-    return float(np.sqrt(2 * law * (1 - law) / (np.pi * n)).sum() / 2)
+    """How far n honest samples lie from their own law on average: ½·Σ E|count/n − p|, exactly.
+
+    Each count is binomial, whose mean deviation de Moivre gave: E|X − np| = 2m·C(n, m)·p^m·(1−p)^(n−m+1) with
+    m = ⌊np⌋ + 1. For large n it is ½·Σ√(2p(1−p)/πn), the 1/√N line.
+    """
+    p = law[(law > 0) & (law < 1)]
+    m = np.floor(n * p) + 1
+    log_choose = special.gammaln(n + 1) - special.gammaln(m + 1) - special.gammaln(n - m + 1)
+    log_deviation = np.log(2 * m) + log_choose + m * np.log(p) + (n - m + 1) * np.log1p(-p)
+    return float(np.exp(log_deviation).sum() / n / 2)
 
 
 @dataclass(frozen=True, slots=True)

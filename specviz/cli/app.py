@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from specviz import __version__
 from specviz.cli.bench import bench
 from specviz.cli.doctor import doctor
+from specviz.cli.lossless import lossless
 from specviz.cli.run import run
 from specviz.cli.serve import serve
 from specviz.cli.show import show
@@ -55,7 +56,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Run real speculative decoding and see it, round by round.",
 )
-for command in (run, show, bench, doctor, serve):
+for command in (run, show, lossless, bench, doctor, serve):
     app.command()(command)
 
 

@@ -62,10 +62,12 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
     makes a run repeatable on every device, and a zero weight is never drawn.
     """
     cumulative = weights.cumsum(-1)
-    total = cumulative[..., -1]
-    below_total = torch.nextafter(total, torch.zeros_like(total))
-    threshold = torch.minimum(uniform * total, below_total)
-    return (cumulative <= threshold[..., None]).sum(-1)
+    return (cumulative <= reach(cumulative[..., -1], uniform)[..., None]).sum(-1)
+
+
+def reach(total: Tensor, uniform: Tensor) -> Tensor:
+    """How far along a running sum that ends at ``total`` a uniform number in [0, 1) reaches: never to its very end."""
+    return torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:

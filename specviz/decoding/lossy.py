@@ -20,6 +20,14 @@ def typical_threshold(p: Tensor, epsilon: float, delta: float) -> Tensor:
     return (delta * torch.exp(-entropy)).clamp(max=epsilon)
 
 
+def typical_accepts(p_token: Tensor, p: Tensor, epsilon: float, delta: float) -> Tensor:
+    """Whether a token of probability ``p_token`` [...] stands where the target's distribution is ``p`` [..., V].
+
+    Also asked of all tokens of one distribution at once: [V] and [V] → [V].
+    """
+    return p_token > typical_threshold(p, epsilon, delta)
+
+
 def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
     """KL(p‖q) = Σ p·ln(p/q) [...] in nats; infinite where p has mass that q lacks."""
     return torch.where(p > 0, p * (p / q).log(), 0.0).sum(-1)
@@ -30,7 +38,7 @@ def typical(
 ) -> Judgement:
     """Medusa's typical acceptance: a token stands while p of it exceeds ``typical_threshold``."""
     p_drafted = _of(p, drafted)
-    accepted = p_drafted > typical_threshold(p[: len(drafted)], epsilon, delta)
+    accepted = typical_accepts(p_drafted, p[: len(drafted)], epsilon, delta)
     return _judgement(p, q, drafted, accepted, u_final)
 
 
