@@ -11,7 +11,7 @@ from rich.text import Text
 
 from specviz import trace as traces
 from specviz.analysis.metrics import summarize
-from specviz.cli import tiles, transcript
+from specviz.cli import figures, transcript
 from specviz.trace import Trace
 
 
@@ -41,9 +41,9 @@ def report(trace: Trace) -> Group:
     if trace.settings.temperature == 0 and speculative and standard:
         parts += ["", transcript.agreement(speculative, standard, trace.divergence)]
     summary = summarize(trace.runs)
-    parts += ["", tiles.tiles(summary, trace.settings), tiles.times(summary)]
+    parts += ["", figures.tiles(summary, trace.settings), figures.times(summary)]
     if summary.speculation and summary.speculation.conditional:
-        parts.append(tiles.positions(summary.speculation))
+        parts.append(figures.positions(summary.speculation))
     if summary.speculation:
-        parts.append(tiles.sentence(summary))
+        parts.append(figures.sentence(summary))
     return Group(*parts)
