@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from specviz.decoding.lossy import kl_divergence
@@ -11,7 +12,9 @@ from specviz.microscope.evidence import Evidence
 from specviz.settings import DEFAULT_KL_THRESHOLD
 from specviz.trace import Trace
 
-MOST_ASKED = 8  # each asks both models about a round
+MOST_ASKED = 16  # each asks both models about a round
+# Pinsker: TV ≤ √(KL/2). Rounds further apart than that need not be asked.
+FURTHEST = math.sqrt(DEFAULT_KL_THRESHOLD / 2)
 
 
 def choose(trace: Trace, gather: Callable[[int], Evidence]) -> tuple[int, Evidence]:
@@ -28,7 +31,8 @@ def choose(trace: Trace, gather: Callable[[int], Evidence]) -> tuple[int, Eviden
     ranked = sorted(several or drafted, key=lambda round_: (round_.drafted[0].overlap, round_.index))
     sampling = sampling_of(trace.settings)
     if not sampling.greedy:
-        for round_ in ranked[:MOST_ASKED]:
+        near = [round_ for round_ in ranked if 1 - round_.drafted[0].overlap <= FURTHEST]
+        for round_ in near[:MOST_ASKED]:
             evidence = gather(round_.index)
             p, q = evidence.p_and_q(sampling)
             if float(kl_divergence(p[0], q[0])) < DEFAULT_KL_THRESHOLD:

@@ -42,22 +42,28 @@ class Demonstration:
     values: dict[str, float]
 
 
-def demonstrate(name: str, pair: Pair, prompt_ids: Sequence[int], settings: Settings) -> Demonstration:
+def demonstrate(
+    name: str,
+    pair: Pair,
+    prompt_ids: Sequence[int],
+    settings: Settings,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Demonstration:
     """Run the exhibit on a prompt, past every end-of-text, with the run's drafter, sampling and seed.
 
     Uses both models' caches, so no run may be in progress. Raises UserError if the exhibit has no statistic of its
-    own, if the drafter has no part that could break so, or if the prompt leaves no room.
+    own, if the drafter has no part that could break so, if the prompt leaves no room, or if it was stopped.
     """
     if name not in DEMONSTRATIONS:
         raise UserError(f"The exhibit {name} bends the distribution: redraws of a position show it.")
-    return DEMONSTRATIONS[name](_Bench(pair, list(prompt_ids), settings))
+    return DEMONSTRATIONS[name](_Bench(pair, list(prompt_ids), settings, should_stop))
 
 
 class _Bench:
     """One prompt to run with any part exchanged."""
 
-    def __init__(self, pair: Pair, prompt_ids: list[int], settings: Settings) -> None:
-        self.pair, self.prompt_ids, self.settings = pair, prompt_ids, settings
+    def __init__(self, pair: Pair, prompt_ids: list[int], settings: Settings, should_stop: Callable[[], bool]) -> None:
+        self.pair, self.prompt_ids, self.settings, self.should_stop = pair, prompt_ids, settings, should_stop
         self.drafter, _ = make_drafter(pair, settings)
         # A cache that keeps a token too many each round needs room for those too.
         self.room = (min(pair.target.context_limit, self.drafter.context_limit) - len(prompt_ids)) // 2
@@ -83,8 +89,12 @@ class _Bench:
             self.settings.seed,
             ending(ends, StopStrings(()), tokens, tokens),
             Recorder(self.pair.tokenizer, self.pair.texts, self.prompt_ids),
+            poll=lambda: "cancelled" if self.should_stop() else None,
         )
-        return list(loop.rounds(self.prompt_ids))
+        rounds = list(loop.rounds(self.prompt_ids))
+        if loop.finish_reason == "cancelled":
+            raise UserError("The exhibit was stopped before it was done.")
+        return rounds
 
 
 def bonus_gap(bench: _Bench) -> Demonstration:
