@@ -73,7 +73,7 @@ def lossless(
             laboratory.measure_rule(name)
         for name in exhibits:
             laboratory.measure_exhibit(name)
-    console.print(laboratory.where(), laboratory.table(), *laboratory.notes)
+    console.print(laboratory.where(), laboratory.table(), *laboratory.notes, sep="\n")
     if json_file:
         document = [asdict(finding) for _, finding in laboratory.findings]
         several = ALL in (rule, exhibit)
@@ -154,11 +154,11 @@ class _Laboratory:
 
     def table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD)
-        for column in ("rule", "exhibit", "draft", "TV exact", "TV sampled", "χ²", "p-value", "verdict"):
-            table.add_column(column, justify="left" if column in ("rule", "exhibit", "verdict") else "right")
+        for column in ("rule or exhibit", "draft", "TV exact", "TV sampled", "χ²", "p-value", "verdict"):
+            table.add_column(column, justify="left" if column in ("rule or exhibit", "verdict") else "right")
         for place, one in self.findings:
             table.add_row(
-                one.rule, one.exhibit or "", str(place + 1), f"{one.tv_exact:.6f}", f"{one.tv_sampled:.6f}",
+                one.exhibit or one.rule, str(place + 1), f"{one.tv_exact:.6f}", f"{one.tv_sampled:.6f}",
                 _shown(one.chi2, ".1f", "∞" if one.p_value == 0 else "–"), _shown(one.p_value, ".3g", "–"),
                 one.verdict, style="red" if one.verdict in ("lossy", "exposed") else None,
             )  # fmt: skip

@@ -33,7 +33,7 @@ class Redrawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """How one position emits a token. ``draft``, ``accept`` and ``replacement`` are [V] float32.
+    """How one position emits a token. ``draft``, ``accept`` and ``replacement`` are [V], float32 as the engine draws.
 
     A token x drawn from ``draft`` stands where u < ``accept[x]``; otherwise one is drawn from ``replacement``.
     """
@@ -62,12 +62,12 @@ def greedy_match(p: Tensor, q: Tensor) -> Sampler:
 
 def typical(p: Tensor, q: Tensor, epsilon: float, delta: float) -> Sampler:
     """Medusa's typical acceptance, replaced from p."""
-    return Sampler(q, typical_accepts(p, p, epsilon, delta).float(), p)
+    return Sampler(q, typical_accepts(p, p, epsilon, delta).to(p), p)
 
 
 def kl_threshold(p: Tensor, q: Tensor, threshold: float) -> Sampler:
     """All drafts stand where KL(p‖q) is below the threshold, none elsewhere; replaced from p."""
-    return Sampler(q, (kl_divergence(p, q) < threshold).float().expand_as(p), p)
+    return Sampler(q, (kl_divergence(p, q) < threshold).to(p).expand_as(p), p)
 
 
 def sampler_of(settings: Settings, p: Tensor, q: Tensor) -> Sampler:

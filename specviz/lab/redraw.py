@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -79,12 +80,14 @@ def redraw(evidence: Evidence, place: int, settings: Settings, exhibit: str | No
     settings = _at_zero(settings)
     position = position_at(evidence, place, settings)
     p = as_law(position.p)
+    exact = in_float64(position)
     samplers: list[tuple[str, str | None, Sampler]] = [
         (settings.rule, None, sampler_of(settings, position.p, position.q))
     ]
+    laws = [output_law(sampler_of(settings, exact.p, exact.q))]
     if exhibit is not None:
         samplers.append((DEFAULT_RULE, exhibit, broken_sampler(exhibit, position)))
-    laws = [output_law(sampler) for _, _, sampler in samplers]
+        laws.append(output_law(broken_sampler(exhibit, exact)))
     shown = _likeliest(p, *laws)
     draws = uniforms(seed, n, 3)
     steps = _frame_sizes(n)
@@ -122,14 +125,20 @@ def position_at(evidence: Evidence, place: int, settings: Settings) -> Position:
     return Position(p[place], q[place], logits, sampling, first_q=q[0], before=drafted[:place])
 
 
+def in_float64(position: Position) -> Position:
+    """The position with p and q to full precision, so that the engine's functions give exact laws."""
+    p, q, first_q = (torch.from_numpy(as_law(row)) for row in (position.p, position.q, position.first_q))
+    return replace(position, p=p, q=q, first_q=first_q)
+
+
 def output_law(sampler: Sampler) -> Law:
-    """The exact law [V] of what a sampler emits, in float64."""
+    """The law [V] of what a sampler emits."""
     accept = sampler.accept.double().numpy()
     return PositionRule(as_law(sampler.draft), accept, as_law(sampler.replacement)).output
 
 
 def as_law(weights: Tensor) -> Law:
-    """The distribution that drawing from float32 ``weights`` [V] has, in float64."""
+    """The distribution that drawing from ``weights`` [V] has, in float64."""
     law: Law = weights.double().numpy()
     return law / law.sum()
 

@@ -93,8 +93,8 @@ class Tree:
         depth, gamma = len(here.prefix), self.settings.gamma
         p = self._distribution(self._target(here.prefix))
         q = self._q(here.prefix, len(p)) if here.drafting else None
-        # Behind the last drafted token comes the bonus: nothing is drafted, so nothing stands.
-        sampler = Sampler(p, torch.zeros_like(p), p) if q is None else sampler_of(self.settings, p, q)
+        sampler = self._sampler(p, q)
+        exact = self._sampler(torch.from_numpy(as_law(p)), None if q is None else torch.from_numpy(as_law(q)))
         u = table[torch.from_numpy(here.rows)]
         tested = min(depth, gamma - 1)
         tokens, accepted = (one.numpy() for one in sampler.redraw(u[:, tested], u[:, gamma + tested], u[:, 2 * gamma]))
@@ -106,12 +106,17 @@ class Tree:
             n=n,
             continued=int(goes_on.sum()),
             tv_sampled=total_variation(counts / n, law),
-            tv_exact=total_variation(output_law(sampler), law),
+            tv_exact=total_variation(output_law(exact), law),
             against_p=fit(counts, law),
         )
         if q is None:
             return visit, []
         return visit, list(self._children(here.prefix, tokens[goes_on], here.rows[goes_on], q))
+
+    def _sampler(self, p: Tensor, q: Tensor | None) -> Sampler:
+        if q is None:  # the bonus behind the last drafted token: nothing is drafted, so nothing stands
+            return Sampler(p, torch.zeros_like(p), p)
+        return sampler_of(self.settings, p, q)
 
     def _children(
         self, prefix: tuple[int, ...], tokens: NDArray[np.int64], rows: NDArray[np.int64], q: Tensor

@@ -125,12 +125,13 @@ def bonus_gap(bench: _Bench) -> Demonstration:
 def off_by_one_rollback(bench: _Bench) -> Demonstration:
     """The largest difference between a round's first logits and those of a fresh prefill of the same text.
 
-    The honest cache differs by rounding alone, since it reads several tokens at once.
+    The honest cache differs by rounding alone, since it reads several tokens at once. A rejected token can stay only
+    where one was rejected: in a run without rejections ``difference_long`` is the honest one.
     """
     honest, long, short = (_largest_difference(bench, by) for by in (0, 1, -1))
     return Demonstration(
         "off-by-one-rollback",
-        exposed=min(long, short) > BEYOND_ROUNDING * honest,
+        exposed=max(long, short) > BEYOND_ROUNDING * honest,
         values={"difference_honest": honest, "difference_long": long, "difference_short": short},
     )
 
