@@ -154,12 +154,12 @@ class Laboratory:
         """Run an exhibit that leaves the distribution alone, on the run's prompt. Raises UserError."""
         trace = self.trace(run)
 
-        def work(pair: Pair, _: ShouldStop) -> Demonstration:
+        def work(pair: Pair, should_stop: ShouldStop) -> Demonstration:
             from specviz.microscope.evidence import check_models
             from specviz.museum.demonstrate import demonstrate
 
             check_models(trace, pair)
-            return demonstrate(name, pair, trace.prompt.token_ids, trace.settings)
+            return demonstrate(name, pair, trace.prompt.token_ids, trace.settings, should_stop)
 
         return self._ask(work, f"lab {owner}")
 

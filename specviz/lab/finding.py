@@ -12,8 +12,7 @@ from specviz.errors import UserError
 
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 SAME_LAW = 1e-6  # total variation between p and an output law that float32 cannot tell from it
-REJECTED = 1e-3  # a p-value below it speaks against a rule that claims to be lossless
-EXPOSED = 1e-6  # and below this one against an exhibit, beyond any chance
+EXPOSED = 1e-6  # a p-value below it is beyond chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def judge(
     if exhibit is not None:
         verdict = "exposed" if p_value < EXPOSED else "not exposed"
     else:
-        verdict = "lossless" if tv_exact <= SAME_LAW and p_value >= REJECTED else "lossy"
+        verdict = "lossless" if tv_exact <= SAME_LAW and p_value >= EXPOSED else "lossy"
     chi2 = finite(against_p.statistic)
     return Finding(rule, exhibit, n, tv_sampled, tv_exact, chi2, p_value, verdict)
 
