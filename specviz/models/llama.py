@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specviz.models.attention import FUNCTIONS, Attend, Attention, fused
 from specviz.models.cache import KVCache
 
 ARCHITECTURES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
@@ -75,6 +76,7 @@ class LlamaModel:
         self.head: Linear = module.lm_head.forward
         self.cache = KVCache([(self.kv_heads, self.head_dim)] * len(self.layers), self.device, self.dtype)
         self.cos = self.sin = torch.empty(0, device=self.device)
+        self.attend: Attend = fused
 
     @property
     def length(self) -> int:
@@ -93,6 +95,9 @@ class LlamaModel:
     def rollback(self, length: int) -> None:
         self.cache.rollback(length)
 
+    def use_attention(self, kind: Attention) -> None:
+        self.attend = FUNCTIONS[kind]
+
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
         k, start = len(token_ids), self.cache.length
@@ -110,9 +115,7 @@ class LlamaModel:
             keys, values = self.cache.write(index, key.transpose(0, 1)[None], value.transpose(0, 1)[None])
             # Query heads that share a key head become rows of one attention problem: no key is repeated.
             q = q.view(k, self.kv_heads, groups, self.head_dim).permute(1, 2, 0, 3)
-            attended = F.scaled_dot_product_attention(
-                q.reshape(1, self.kv_heads, groups * k, self.head_dim), keys, values, attn_mask=mask
-            )
+            attended = self.attend(q.reshape(1, self.kv_heads, groups * k, self.head_dim), keys, values, mask)
             attended = attended.view(self.kv_heads, groups, k, self.head_dim).permute(2, 0, 1, 3)
             x = x + layer.o(attended.reshape(k, self.heads * self.head_dim))
             h = self._rms_norm(x, layer.post_norm)

@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
+from specviz.models.attention import Attention
 from specviz.models.cache import KVCache
 
 
@@ -64,6 +65,9 @@ class TransformersModel:
 
     def rollback(self, length: int) -> None:
         self.cache.rollback(length)
+
+    def use_attention(self, kind: Attention) -> None:
+        self.module.set_attn_implementation("sdpa" if kind == "fused" else "eager")
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:

@@ -1,0 +1,97 @@
+"""Q, K and V of one layer, as the target's own forward made them: seen through transformers' AttentionInterface."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from specviz.errors import UserError
+
+NAME = "specviz-capture"
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One layer's attention: ``q`` and its output ``o`` [heads, m, d] of the last m positions, ``k`` and ``v``
+    [kv_heads, n, d] of all, float32 on the CPU, rotated as the model rotates them. Scores are q·k times ``scale``.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    o: Tensor
+    scale: float
+
+
+class _SeenError(Exception):
+    """Ends the forward behind the layer that was asked for."""
+
+
+class _Watch:
+    """What to catch and what was caught; one forward at a time uses it."""
+
+    layer: int | None = None
+    caught: tuple[Tensor, Tensor, Tensor, Tensor, float] | None = None
+
+
+_watch = _Watch()
+
+
+def _attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    if module.layer_idx == _watch.layer:
+        scale = options.get("scaling") or 1 / math.sqrt(query.shape[-1])
+        _watch.caught = (query[0], key[0], value[0], output[0].transpose(0, 1), float(scale))
+        raise _SeenError
+    return output, None
+
+
+AttentionInterface.register(NAME, _attend)
+AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+@torch.inference_mode()
+def capture(module: PreTrainedModel, token_ids: list[int], layer: int, queries: int) -> Captured:
+    """Read ``token_ids`` in one forward and return the attention of ``layer`` (from 0) for the last ``queries`` rows.
+
+    Nothing of the module's own state changes, and no cache is used. Raises UserError if there is no such layer or
+    the model's attention cannot be watched.
+    """
+    layers = module.config.get_text_config(decoder=True).num_hidden_layers
+    if not 0 <= layer < layers:
+        raise UserError(f"This model has {layers} layers; there is no layer {layer + 1}.")
+    with _watching(module, layer):
+        with suppress(_SeenError):
+            module(torch.tensor(token_ids, device=module.device)[None], use_cache=False, logits_to_keep=1)
+        if _watch.caught is None:
+            raise UserError("This model's attention cannot be watched. Choose another target.")
+        q, k, v, o, scale = _watch.caught
+    rows = slice(-queries, None)
+    return Captured(_plain(q[:, rows]), _plain(k), _plain(v), _plain(o[:, rows]), scale)
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.float().cpu()
+
+
+@contextmanager
+def _watching(module: PreTrainedModel, layer: int) -> Iterator[None]:
+    before = module.config._attn_implementation
+    module.set_attn_implementation(NAME)
+    _watch.layer, _watch.caught = layer, None
+    try:
+        yield
+    finally:
+        module.set_attn_implementation(before)
+        _watch.layer, _watch.caught = None, None
