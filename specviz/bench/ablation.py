@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -58,7 +58,9 @@ def fitting(pair: Pair, settings: Settings, contexts: Sequence[int]) -> list[int
     return sorted({min(context, room) for context in contexts})
 
 
-def ablate(pair: Pair, settings: Settings, context: int, turn: int = 0, poll: Poll = lambda: None) -> Iterator[Cell]:
+def ablate(
+    pair: Pair, settings: Settings, context: int, turn: int = 0, poll: Poll = lambda: None
+) -> Generator[Cell, None, None]:
     """The four combinations behind one context, the order rotating with ``turn``; both models switch attention.
 
     Raises UserError if a model's attention cannot be exchanged. ``poll`` ends it early, as in a race.
@@ -142,6 +144,7 @@ def summary(cells: Sequence[Cell]) -> list[dict[str, object]]:
             if not same:
                 continue
             rates[attention, kind] = median(cell.tok_s for cell in same)
+            alphas = [cell.alpha for cell in same if cell.alpha is not None]
             base = rates.get(COMBINATIONS[0])
             rows.append(
                 {
@@ -153,9 +156,7 @@ def summary(cells: Sequence[Cell]) -> list[dict[str, object]]:
                     "forward_s": median(cell.forward_s for cell in same),
                     "prefill_s": median(cell.prefill_s for cell in same),
                     "peak_memory_bytes": max((cell.peak_memory_bytes or 0 for cell in same), default=0) or None,
-                    "alpha": median([cell.alpha for cell in same if cell.alpha is not None] or [0.0])
-                    if kind == "speculative"
-                    else None,
+                    "alpha": median(alphas) if alphas else None,
                 }
             )
     return rows
