@@ -85,7 +85,7 @@ def draws(asked: Mapping[str, Any]) -> dict[int, float]:
     """The draws u that replace recorded ones, {place: u}. Raises UserError."""
     try:
         return {int(place): float(value) for place, value in mapping(asked, "u").items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UserError("The draws u must be numbers by position.") from None
 
 

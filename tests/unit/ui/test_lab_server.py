@@ -132,6 +132,7 @@ def test_a_bad_question_gets_a_sentence(ask: Ask, name: str, asked: dict[str, An
         ({"u": {"9": 0.5}}, "draw u"),
         ({"u": {"x": 0.5}}, "numbers by position"),
         ({"u": {"0": None}}, "numbers by position"),
+        ({"u": {"0": 10**400}}, "numbers by position"),
     ],
     ids=str,
 )
