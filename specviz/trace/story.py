@@ -9,6 +9,8 @@ def contradiction(trace: Trace) -> str | None:
     """Where the records of a trace contradict one another, as the end of a sentence; None if they do not."""
     if trace.branch and trace.branch.tokens >= len(trace.prompt.token_ids):
         return "it took over more tokens than its prompt has"
+    if trace.branch and trace.branch.first_row > trace.branch.tokens:
+        return "it left more rounds behind than it took over tokens"
     for run in trace.runs:
         records: tuple[Round | Step, ...] = run.rounds if run.kind == "speculative" else run.steps
         if len(records) != len(run.rounds) + len(run.steps):
@@ -22,6 +24,8 @@ def contradiction(trace: Trace) -> str | None:
                 return f"{place} begins before the one ahead of it has ended"
             emitted = record.emitted if isinstance(record, Round) else (record.emitted,)
             if isinstance(record, Round):
+                if len(record.drafted) > trace.settings.gamma:
+                    return f"{place} drafts more than its settings allow"
                 if not _drawn(record, trace.settings):
                     return f"{place} tests a token without the draw that its rule needs"
                 if not _explained(record, trace.settings, is_last=index == len(records) - 1):

@@ -121,6 +121,10 @@ CONTRADICTIONS = {
         "without the draw",
         lambda runs: runs[0]["rounds"][0]["drafted"][0].update(u=None),
     ),
+    "more drafts than γ": (
+        "more than its settings allow",
+        lambda runs: runs[0]["rounds"][0]["drafted"].extend([runs[0]["rounds"][0]["drafted"][-1]] * 9),
+    ),
     "a step with a bonus": ("target's own", lambda runs: runs[1]["steps"][0]["emitted"].update(source="bonus")),
 }
 
@@ -131,6 +135,18 @@ def test_records_that_contradict_one_another_are_refused(short: dict[str, Any], 
     assert from_json(json.dumps(data))
     change(data["runs"])
     with pytest.raises(TraceError, match=f"contradicts itself.*{said}"):
+        from_json(json.dumps(data))
+
+
+def test_a_branch_that_began_where_none_can_is_refused(short: dict[str, Any]) -> None:
+    data = copy.deepcopy(short)
+    branch = data["branch"] = {"tokens": 5, "text": "taken over", "first_row": 5}
+    assert from_json(json.dumps(data))
+    branch["first_row"] = 6  # each round commits a token at least
+    with pytest.raises(TraceError, match=r"contradicts itself.*more rounds"):
+        from_json(json.dumps(data))
+    branch.update(tokens=len(data["prompt"]["token_ids"]), first_row=0)
+    with pytest.raises(TraceError, match=r"contradicts itself.*more tokens"):
         from_json(json.dumps(data))
 
 

@@ -80,12 +80,13 @@ def runs(draw: st.DrawFn, settings: records.Settings, prompt_tokens: int) -> rec
 def traces(draw: st.DrawFn) -> records.Trace:
     rules = st.sampled_from(["rejection-sampling", "greedy-match", *records.LOSSY_RULES])
     settings = draw(st.builds(
-        records.Settings, st.just("draft-model"), st.integers(1, 15), st.floats(0, 5), st.integers(0, 50),
+        records.Settings, st.just("draft-model"), st.integers(3, 15), st.floats(0, 5), st.integers(0, 50),
         st.floats(0.01, 1), st.integers(0, 2**63 - 1), st.integers(1, 500), rules,
         epsilon=chances, delta=chances, kl_threshold=st.floats(0, 100),
     ))  # fmt: skip
     candidate = st.builds(records.Candidate, tokens, texts, chances)
     prompt = draw(st.builds(records.Prompt, texts, st.lists(tokens, min_size=1, max_size=4).map(tuple)))
+    taken = draw(st.integers(0, len(prompt.token_ids) - 1))
     return records.Trace(
         settings,
         records.Models(records.ModelInfo("t", "bfloat16", 1, 2, (2,)), None),
@@ -94,9 +95,7 @@ def traces(draw: st.DrawFn) -> records.Trace:
         tuple(draw(st.lists(runs(settings, len(prompt.token_ids)), max_size=2))),
         "2026-01-01T00:00:00+00:00",
         draw(st.none() | st.builds(records.Divergence, st.integers(0, 9), candidate, candidate, seconds)),
-        draw(
-            st.none() | st.builds(records.Branch, st.integers(0, len(prompt.token_ids) - 1), texts, st.integers(0, 99))
-        ),
+        draw(st.none() | st.builds(records.Branch, st.just(taken), texts, st.integers(0, taken))),
     )
 
 
