@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import torch
@@ -46,9 +47,9 @@ def retrace(
     assert run is not None
     rounds, prompt_ids = run.rounds[: last + 1], list(trace.prompt.token_ids)
     drafts = [[position.token_id for position in round_.drafted] for round_ in rounds]
-    capacity = rounds[-1].context_length + len(drafts[-1])
-    _check_fit(max(prompt_ids + context_of(trace, last) + drafts[-1]), capacity, target, drafter)
     longest = max(round_.context_length + len(drafted) for round_, drafted in zip(rounds, drafts, strict=True))
+    check_ids(trace, target)
+    _check_length(longest, target, drafter)
     target.allocate(longest)
     prefill(target, prompt_ids[:-1])
     drafter.start(prompt_ids, longest)
@@ -67,9 +68,21 @@ def retrace(
         opening = committed[-1]
 
 
-def _check_fit(largest_id: int, length: int, target: LanguageModel, drafter: Drafter) -> None:
-    if largest_id >= target.vocab_size:
+def check_ids(trace: Trace, target: LanguageModel) -> None:
+    """Raises UserError if the prompt or the speculative run holds a token id that the target does not have."""
+    run = trace.run("speculative")
+    rounds = run.rounds if run else ()
+    largest = max(
+        itertools.chain(
+            trace.prompt.token_ids,
+            (token.token_id for round_ in rounds for token in (*round_.drafted, *round_.emitted)),
+        )
+    )
+    if largest >= target.vocab_size:
         raise UserError("This trace was made with another model: it holds token ids that the loaded one does not have.")
+
+
+def _check_length(length: int, target: LanguageModel, drafter: Drafter) -> None:
     limit = min(target.context_limit, drafter.context_limit)
     if length > limit:
         raise UserError(f"This trace was made with another model: the loaded one reads {limit:,} tokens at most.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from specviz.decoding.distribution import Sampling, uniforms
-from specviz.decoding.replay import context_of, distributions, retrace, round_at, sampling_of
+from specviz.decoding.replay import check_ids, context_of, distributions, retrace, round_at, sampling_of
 from specviz.errors import UserError
 from specviz.models.load import Pair
 from specviz.race import make_drafter
@@ -117,7 +117,7 @@ def gather_all(trace: Trace, wanted: range, pair: Pair, poll: Callable[[], bool]
 
 
 def check_models(trace: Trace, pair: Pair) -> None:
-    """Raises UserError if the trace was made with other models than these."""
+    """Raises UserError if the trace was made with other models than these, or holds what they do not know."""
     _, draft = make_drafter(pair, trace.settings)
     for role, recorded, loaded in (
         ("target", trace.models.target, pair.target_info),
@@ -130,3 +130,4 @@ def check_models(trace: Trace, pair: Pair) -> None:
                 f"This run's {role} was {recorded.name}; here it is {loaded.name} with other weights. Its record is "
                 "shown; what was not recorded needs the same models."
             )
+    check_ids(trace, pair.target)  # what a file says of its models may be wrong

@@ -77,7 +77,7 @@ class DraftModel:
         for token in drafted_ids:
             logits = self.model.forward(torch.tensor(feed, device=self.model.device), keep=1)
             rows.append(logits[:, : self.shared_vocab].float())
-            feed = [token]
+            feed = self._known([token])
         return self._align(torch.cat(rows), -torch.inf)
 
     def _known(self, token_ids: list[int]) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -67,3 +69,16 @@ def test_a_round_that_does_not_exist_and_a_foreign_trace_get_a_sentence(tokenize
     for other in (LlamaModel(tiny_llama(32)), short):
         with pytest.raises(UserError, match="another model"):
             p_and_q_at(trace, 0, other, lookup)
+
+
+def test_an_unknown_token_drafted_in_any_round_gets_a_sentence(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Rejected ones are fed as well, and where a device is asked for a row that it has not, it stops for good."""
+    target = LlamaModel(tiny_llama(VOCAB))
+    drafter = DraftModel(LlamaModel(tiny_llama(VOCAB, seed=1)), Sampling(0), VOCAB, VOCAB)
+    rounds = run_rounds(target, drafter, Sampling(0), tokenizer, PROMPT, gamma=4, max_new_tokens=12)
+    rejecting = next(round_ for round_ in rounds if round_.drafted[-1].verdict != "accepted")
+    *kept, last = rejecting.drafted
+    rounds[rejecting.index] = replace(rejecting, drafted=(*kept, replace(last, token_id=VOCAB)))
+    for index in range(len(rounds)):
+        with pytest.raises(UserError, match="token ids that the loaded one does not have"):
+            p_and_q_at(record(rounds, Sampling(0)), index, target, drafter)
