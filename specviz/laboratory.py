@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from specviz.errors import UserError
@@ -120,7 +120,7 @@ class Laboratory:
                 raise UserError(UNKNOWN)
             return found
 
-        return self._ask(work, f"look {owner}")
+        return self.ask(work, f"look {owner}")
 
     def _put(self, run: str, evidence: Evidence) -> None:
         key = secrets.token_urlsafe(12)
@@ -148,7 +148,7 @@ class Laboratory:
             check_models(trace, pair)
             return rounds(pair, settings, context_of(trace, round_index), n, seed, should_stop=should_stop)
 
-        return self._ask(work, f"lab {owner}")
+        return self.ask(work, f"lab {owner}")
 
     def exhibit(self, run: str, name: str, owner: str) -> Ticket[Demonstration]:
         """Run an exhibit that leaves the distribution alone, on the run's prompt. Raises UserError."""
@@ -161,9 +161,9 @@ class Laboratory:
             check_models(trace, pair)
             return demonstrate(name, pair, trace.prompt.token_ids, trace.settings, should_stop)
 
-        return self._ask(work, f"lab {owner}")
+        return self.ask(work, f"lab {owner}")
 
-    def _ask(self, work: Callable[[Pair, ShouldStop], Answer], owner: str) -> Ticket[Answer]:
+    def ask(self, work: Callable[[Pair, ShouldStop], Answer], owner: str) -> Ticket[Answer]:
         """Queue one question; the owner's former one of the same sort is dropped: nobody waits for its answer."""
 
         def job(should_stop: ShouldStop, deadline: float) -> Iterator[Answer]:
@@ -202,7 +202,10 @@ class Laboratory:
         from specviz.microscope.branch import branch_off
 
         judged = self.what_if(self._keys.get(_name(run, round_index)) or "", 0, changes, u)
-        return Branching(self.trace(run).prompt.text, *branch_off(judged.evidence, judged.outcome))
+        settings, origin = branch_off(judged.evidence, judged.outcome)
+        # A trace from elsewhere may have been allowed more.
+        most = min(settings.max_new_tokens, self.service.options.token_limit)
+        return Branching(self.trace(run).prompt.text, replace(settings, max_new_tokens=most), origin)
 
 
 def _name(run: str, round_index: int) -> str:

@@ -141,6 +141,15 @@ def test_a_bad_change_gets_a_sentence(ask: Ask, asked: dict[str, Any], sentence:
     assert sentence in ask("what_if", key=key, **asked)["error"]
 
 
+def test_a_branch_of_a_trace_from_elsewhere_keeps_to_the_operators_bound(pair: Pair, trace: Trace) -> None:
+    service = Service(Options(token_limit=3), load=lambda options, report: pair)
+    laboratory = Laboratory(service)
+    laboratory.add("run", trace)
+    asyncio.run(LabServer(laboratory).functions("look")[0]({"run": "run", "round": 0, "owner": "me"}))
+    assert laboratory.branch("run", 0, {}, {}).settings.max_new_tokens == 3
+    service.close()
+
+
 def test_what_has_left_the_shelf_asks_to_look_again(pair: Pair, trace: Trace) -> None:
     service = Service(Options(), load=lambda options, report: pair)
     laboratory = Laboratory(service)
