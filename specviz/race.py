@@ -70,7 +70,7 @@ def race(
 
     ``should_stop`` is polled at every draft step and forward, ``deadline`` is a ``time.monotonic`` instant; both
     end the current run there, and the trace holds what was done. ``origin`` goes on from inside another run.
-    Raises UserError for a prompt that does not fit.
+    Raises UserError for a prompt that does not fit, and for a branch behind a stop string.
     """
     prompt_ids = pair.encode_chat(prompt) if origin is None else list(origin.token_ids)
     drafter, draft_info = make_drafter(pair, settings)
@@ -86,7 +86,7 @@ def race(
     runs: list[Run] = []
     for kind in kinds:
         yield Started(kind)
-        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll, origin.first_row if origin else 0)
+        run = yield from _run(kind, pair, drafter, prompt_ids, settings, poll, origin)
         runs.append(run)
         yield Finished(run)
         if run.finish_reason in ("cancelled", "deadline"):
@@ -122,16 +122,17 @@ def _run(
     prompt_ids: list[int],
     settings: Settings,
     poll: Callable[[], FinishReason | None],
-    first_row: int,
+    origin: Origin | None,
 ) -> Generator[Event, None, Run]:
     limit = min(pair.target.context_limit, drafter.context_limit)
     if len(prompt_ids) >= limit:
         raise UserError(
             f"The prompt has {len(prompt_ids):,} tokens and the models hold {limit:,}, answer included. Shorten it."
         )
-    ending = Ending(
-        frozenset(pair.eos_token_ids), StopStrings(settings.stop), settings.max_new_tokens, limit - len(prompt_ids)
-    )
+    stop_strings = StopStrings(settings.stop)
+    if origin and stop_strings.push(branch_of(pair, origin).text):
+        raise UserError("The text ends at a stop string in this round, so there is nothing left to run from here.")
+    ending = Ending(frozenset(pair.eos_token_ids), stop_strings, settings.max_new_tokens, limit - len(prompt_ids))
     recorder = Recorder(pair.tokenizer, pair.texts, prompt_ids)
     sampling = sampling_of(settings)
     rounds: list[Round] = []
@@ -149,7 +150,7 @@ def _run(
             recorder,
             poll,
             rule_of(settings),
-            first_row,
+            origin.first_row if origin else 0,
         )
         for round_ in loop.rounds(prompt_ids):
             rounds.append(round_)

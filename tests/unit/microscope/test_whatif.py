@@ -137,6 +137,23 @@ def test_a_branch_with_nothing_changed_repeats_the_run_it_left(pair: Pair) -> No
             assert judge_again(inner, branch_settings).same
 
 
+def test_a_stop_string_may_begin_in_front_of_a_branch_but_not_end_there(pair: Pair) -> None:
+    free = record(pair, SETTINGS[0])
+    index, round_ = next((i, r) for i, r in enumerate(rounds_of(free)[:-1]) if r.emitted[-1].text)
+    string = round_.emitted[-1].text + rounds_of(free)[index + 1].emitted[0].text
+    settings = replace(SETTINGS[0], stop=(string,))
+    trace = record(pair, settings)
+    assert trace.runs[0].finish_reason == "stop_string"
+    *rounds, ending = rounds_of(trace)
+    evidence = gather(trace, len(rounds) - 1, pair)
+    again = record(pair, *branch_off(evidence, judge_again(evidence, settings)))
+    assert again.runs[0].finish_reason == "stop_string"
+    assert [emitted_ids(r) for r in rounds_of(again)] == [emitted_ids(ending)]
+    evidence = gather(trace, ending.index, pair)
+    with pytest.raises(UserError, match="stop string"):
+        record(pair, *branch_off(evidence, judge_again(evidence, settings)))
+
+
 def test_a_branch_keeps_what_was_certain_and_goes_on_under_the_new_settings(pair: Pair) -> None:
     trace = record(pair, SETTINGS[0])
     settings = changed(SETTINGS[0], {"temperature": 1.0})
