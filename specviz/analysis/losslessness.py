@@ -16,6 +16,7 @@ from scipy import special, stats
 Law = NDArray[np.float64]
 
 SMALLEST_EXPECTED = 5.0  # bins below it are pooled: χ² is an approximation that needs a few counts in each
+BEYOND_CHANCE = 1e-6  # a p-value below it is no accident
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +111,24 @@ class ChiSquare:
 def chi_square(counts: NDArray[np.integer], law: Law) -> ChiSquare:
     """Counts [V] against the law they should follow. One sample where the law has no mass decides at once.
 
-    Rare tokens are pooled into one bin. Raises ValueError if fewer than two bins are left.
+    Tokens expected less than ``SMALLEST_EXPECTED`` times are one bin. Where even that is expected less often, χ² cannot
+    judge it and leaves it out, unless the exact binomial chance of so many of them is beyond chance: then it decides.
+    Raises ValueError if fewer than two bins are left.
     """
     n = int(counts.sum())
     if counts[law <= 0].sum() > 0:
         return ChiSquare(float("inf"), int((law > 0).sum()), 0.0)
-    expected = law / law.sum() * n
-    frequent = expected >= SMALLEST_EXPECTED
-    observed_bins, expected_bins = counts[frequent], expected[frequent]
-    rare = float(expected[~frequent].sum())
-    if rare >= SMALLEST_EXPECTED:
-        observed_bins = np.append(observed_bins, counts[~frequent].sum())
-        expected_bins = np.append(expected_bins, rare)
-    if len(expected_bins) < 2:
+    law = law / law.sum()
+    frequent = law * n >= SMALLEST_EXPECTED
+    observed, expected = counts[frequent], law[frequent] * n
+    rare_seen, rare_law = counts[~frequent].sum(), law[~frequent].sum()
+    crowded = float(stats.binom.sf(rare_seen - 1, n, rare_law))
+    if rare_law * n >= SMALLEST_EXPECTED or crowded < BEYOND_CHANCE:
+        observed, expected = np.append(observed, rare_seen), np.append(expected, rare_law * n)
+    if len(expected) < 2:
         raise ValueError("χ² needs at least two outcomes that are expected five times")
-    result = stats.chisquare(observed_bins, expected_bins * observed_bins.sum() / expected_bins.sum())
-    return ChiSquare(float(result.statistic), len(expected_bins) - 1, float(result.pvalue))
+    result = stats.chisquare(observed, expected * observed.sum() / expected.sum())
+    p_value = float(result.pvalue)
+    return ChiSquare(
+        float(result.statistic), len(expected) - 1, min(p_value, crowded) if crowded < BEYOND_CHANCE else p_value
+    )

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from specviz.analysis.losslessness import ChiSquare, Law, chi_square
+from specviz.analysis.losslessness import BEYOND_CHANCE, ChiSquare, Law, chi_square
 from specviz.errors import UserError
 
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 SAME_LAW = 1e-6  # total variation between p and an output law that float32 cannot tell from it
-EXPOSED = 1e-6  # a p-value below it is beyond chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ def judge(
     """The finding on a sampler whose draws gave this χ² against p."""
     p_value = against_p.p_value
     if exhibit is not None:
-        verdict = "exposed" if p_value < EXPOSED else "not exposed"
+        verdict = "exposed" if p_value < BEYOND_CHANCE else "not exposed"
     else:
-        verdict = "lossless" if tv_exact <= SAME_LAW and p_value >= EXPOSED else "lossy"
+        verdict = "lossless" if tv_exact <= SAME_LAW and p_value >= BEYOND_CHANCE else "lossy"
     chi2 = finite(against_p.statistic)
     return Finding(rule, exhibit, n, tv_sampled, tv_exact, chi2, p_value, verdict)
 

@@ -114,6 +114,36 @@ def test_a_token_that_cannot_happen_decides() -> None:
         chi_square(np.array([10, 0]), np.array([1.0, 0.0]))
 
 
+@pytest.mark.parametrize(
+    ("counts", "law"),
+    [
+        ([700, 300], [1 - 1e-6, 1e-6]),  # next to certain: nothing but the rare token is left to judge by
+        ([5_000, 4_800, 200], [0.5, 0.5 - 1e-6, 1e-6]),
+        ([2_500] * 3 + [2_479, 21], [0.25] * 3 + [0.25 - 4.9e-4, 4.9e-4]),
+    ],
+)
+def test_rare_tokens_that_come_too_often_decide(counts: list[int], law: list[float]) -> None:
+    found = chi_square(np.array(counts), np.array(law))
+    assert found.p_value < 1e-6 and found.freedom == len(law) - 1
+
+
+def test_a_few_rare_tokens_are_chance() -> None:
+    with pytest.raises(ValueError, match="two outcomes"):
+        chi_square(np.array([99_999, 1]), np.array([1 - 1e-6, 1e-6]))
+    found = chi_square(np.array([49_999, 50_000, 1]), np.array([0.5, 0.5 - 1e-6, 1e-6]))
+    assert found.freedom == 1 and found.p_value > 0.9
+
+
+def test_rare_tokens_are_pooled_into_one_bin() -> None:
+    law = np.array([0.5, 0.4] + [0.1 / 1_000] * 1_000)
+    counts = np.zeros(1_002, dtype=int)
+    counts[:2], counts[2:502] = (5_100, 3_900), 2  # each of the rest is expected once, all of them 1,000 times
+    found = chi_square(counts, law)
+    assert found.freedom == 2
+    assert found.statistic == pytest.approx(100**2 / 5_000 + 100**2 / 4_000)
+    assert found.p_value == pytest.approx(np.exp(-found.statistic / 2))  # χ² with two degrees of freedom
+
+
 def test_the_distance_of_honest_samples_falls_along_its_line() -> None:
     rng = np.random.default_rng(1)
     law = rng.dirichlet(np.full(50, 0.5))
