@@ -19,6 +19,7 @@ from specviz.cli.lossless import lossless
 from specviz.cli.run import run
 from specviz.cli.serve import serve
 from specviz.cli.show import show
+from specviz.cli.tiles import tiles
 from specviz.errors import UserError
 from specviz.trace import TraceError
 
@@ -56,7 +57,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Run real speculative decoding and see it, round by round.",
 )
-for command in (run, show, lossless, bench, doctor, serve):
+for command in (run, show, lossless, tiles, bench, doctor, serve):
     app.command()(command)
 
 

@@ -1,0 +1,1 @@
+"""FlashAttention's tiles: published loop orders, executed over real Q, K, V, with the bytes that they move."""
