@@ -16,7 +16,7 @@ export function makeWhatIf({ labels, evidence }) {
     node: fields,
     draw({ settings, base, state }) {
       fields.disabled = state !== "ready";
-      rule.value = settings.rule;
+      rule.value = RULES.includes(settings.rule) ? settings.rule : RULES[0]; // by which the engine judges then
       setClass(rule, "sv-differs", settings.rule !== base.settings.rule);
       setText(law, labels.t(`whatif.rule_note.${RULES.includes(settings.rule) ? settings.rule : RULES[0]}`));
       for (const slider of sliders) slider.draw(settings, base.settings);
@@ -38,7 +38,7 @@ function makeSlider(labels, evidence, name, { min, max, step, digits, stops, rul
       if (stops) {
         places = stopsWith(stops, recorded[name]);
         setAttribute(input, "max", places.length - 1);
-      } else if (now > max) setAttribute(input, "max", now);
+      } else setAttribute(input, "max", Math.max(max, recorded[name]));
       const at = stops ? places.indexOf(now) : now;
       if (Number(input.value) !== at) input.value = at;
       const [low, high] = [Number(input.min), Number(input.max)];
