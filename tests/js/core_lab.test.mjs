@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import {
   DRAWS, PARAMETERS, USUAL_DRAWS, chiSquare, distance, exactDistance, folded, frameAt, grouped, highestShare, laneSaid, logScale, pValue, powerOf, remark,
-  ruleChanges, verdictOf,
+  ruleChanges, ruleWished, verdictOf,
 } from "../../specviz/ui/static/core_lab.mjs";
 import { labPlace, mostApart, steppedPlace } from "../../specviz/ui/static/core_lab_places.mjs";
 import { merge, newModel } from "../../specviz/ui/static/core.mjs";
@@ -36,10 +36,18 @@ test("draws go from a hundred to a million in even logarithmic steps", () => {
 
 test("a rule is asked for with its own parameters only", () => {
   const values = { epsilon: 0.1, delta: 0.2, kl_threshold: 0.5 };
-  assert.deepEqual(ruleChanges("rejection-sampling", values), { rule: "rejection-sampling" });
-  assert.deepEqual(ruleChanges("typical", values), { rule: "typical", epsilon: 0.1, delta: 0.2 });
-  assert.deepEqual(ruleChanges("greedy-match", values), { rule: "greedy-match", temperature: 0 });
-  assert.deepEqual(ruleChanges("kl-threshold", values), { rule: "kl-threshold", kl_threshold: 0.5 });
+  assert.deepEqual(ruleChanges({ rule: "rejection-sampling", values }), { rule: "rejection-sampling" });
+  assert.deepEqual(ruleChanges({ rule: "typical", values }), { rule: "typical", epsilon: 0.1, delta: 0.2 });
+  assert.deepEqual(ruleChanges({ rule: "greedy-match", values }), { rule: "greedy-match", temperature: 0 });
+  assert.deepEqual(ruleChanges({ rule: "kl-threshold", values }), { rule: "kl-threshold", kl_threshold: 0.5 });
+});
+
+test("rule and parameters follow the run on the page, each until somebody chooses", () => {
+  const recorded = { rule: "typical", epsilon: 0.5, delta: 0.6, kl_threshold: 0.7 };
+  assert.deepEqual(ruleWished({ rule: null, values: {} }, null), { rule: "rejection-sampling", values: { epsilon: 0.09, delta: 0.3, kl_threshold: 0.8 } });
+  assert.deepEqual(ruleWished({ rule: null, values: {} }, recorded), { rule: "typical", values: { epsilon: 0.5, delta: 0.6, kl_threshold: 0.7 } });
+  assert.deepEqual(ruleWished({ rule: "kl-threshold", values: { delta: 0 } }, recorded), { rule: "kl-threshold", values: { epsilon: 0.5, delta: 0, kl_threshold: 0.7 } });
+  assert.equal(ruleWished({ rule: null, values: {} }, { rule: "unheard of" }).rule, "rejection-sampling");
 });
 
 test("a frame between two others mixes shares, not counts, and keeps its figures", () => {

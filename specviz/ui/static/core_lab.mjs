@@ -1,6 +1,6 @@
 // The losslessness lab's numbers: how many draws, which frame of a growing histogram, scales, and the words for what it shows. Pure.
 
-import { SLIDERS, judging } from "./core_whatif.mjs";
+import { RULES, SLIDERS, judging } from "./core_whatif.mjs";
 
 export const DRAWS = [100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 export const USUAL_DRAWS = DRAWS.indexOf(1e5);
@@ -11,8 +11,14 @@ const SAME_LAW = 1e-6; // laws closer than this differ by rounding
 const APART_ENOUGH = 0.1; // below this TV(p, q) even a wrong sampler changes little, and a test may miss it
 const SHOWN_TOKENS = 12;
 
+/** Rule and parameters as somebody chose them (null, or no key: nobody did), else as the run on the page was judged. */
+export function ruleWished(chosen, recorded) {
+  const rule = chosen.rule ?? (RULES.includes(recorded?.rule) ? recorded.rule : RULES[0]);
+  return { rule, values: { ...Object.fromEntries(PARAMETERS.map(({ name, value }) => [name, recorded?.[name] ?? value])), ...chosen.values } };
+}
+
 /** The `changes` that ask for a rule: its name and only its own parameters; greedy match is the rule of temperature 0. */
-export function ruleChanges(rule, values) {
+export function ruleChanges({ rule, values }) {
   const own = PARAMETERS.filter((one) => one.rule === rule).map(({ name }) => [name, values[name]]);
   return { rule, ...Object.fromEntries(own), ...(rule === "greedy-match" ? { temperature: 0 } : {}) };
 }

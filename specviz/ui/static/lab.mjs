@@ -16,7 +16,7 @@ const UNFINISHED = ["loading", "queued", "running"];
 
 export function makeLab(ui) {
   const { labels, store, server, root } = ui;
-  const state = { busy: null, problem: null, answer: null, of: null };
+  const state = { busy: null, problem: null, answer: null, of: null, rounds: null };
   const keys = new Map(); // "run:round" → the server's handle of its evidence
   let lastNumbers = 0;
   const player = makePlayer({ root, end: 1, seconds: SECONDS, onChange: grow });
@@ -48,6 +48,7 @@ export function makeLab(ui) {
   const made = h("h3", { class: "sv-lab-made" });
   const hint = h("p", { class: "sv-lab-remark" });
   const table = h("div");
+  const roundsMade = h("h3");
   const drawn = h("div", { class: "sv-lab-result" }, made, hint, h("div", { class: "sv-deck sv-growth" }, play, skip, growth), lanes.node, plot.node,
     labels.text(h("p", { class: "sv-muted sv-small" }), "lab.key"));
   const node = h("section", { class: "sv-card sv-lab" },
@@ -82,9 +83,9 @@ export function makeLab(ui) {
     const answer = await (kind === "redraw" ? askRedraw(at, wish) : askRounds(at, wish)).catch(() => undefined);
     if (state.busy !== asked) return;
     state.busy = null;
-    if (!answer || answer.error) state.problem = answer?.error ?? labels.t("lab.state.failed");
+    if (!answer || answer.error) state.problem = { at, text: answer?.error ?? labels.t("lab.state.failed") };
     else if (kind === "redraw") show(answer, asked);
-    else table.replaceChildren(roundsTable(labels, answer));
+    else showRounds({ answer, of: { ...at, ...wish } });
     draw();
   }
 
@@ -102,6 +103,11 @@ export function makeLab(ui) {
     if (!answer?.expired) return answer;
     keys.delete(name);
     return again ? askRedraw(at, { changes, exhibit, n, seed }, false) : answer;
+  }
+
+  function showRounds(rounds) {
+    state.rounds = rounds;
+    table.replaceChildren(roundsTable(labels, rounds.answer, roundsMade));
   }
 
   function show(answer, { at, wish }) {
@@ -131,22 +137,30 @@ export function makeLab(ui) {
   function draw() {
     const wall = obstacle();
     const at = wall ? null : place();
-    controls.follow(store.model.meta?.settings);
-    controls.draw();
+    controls.draw(store.model.meta?.settings ?? null);
+    if (state.problem && !isAt(state.problem.at, at)) state.problem = null;
     setText(where, at ? positionText(at, store.model.lanes.speculative.records[at.round].drafted[at.place]) : labels.t("lab.nowhere"));
     for (const one of [...moves, apart, redraw, rounds]) one.disabled = Boolean(wall) || (Boolean(state.busy) && (one === redraw || one === rounds));
     const note = wall ?? (state.busy ? `lab.state.${state.busy.kind}` : isStale(at) ? "lab.state.changed" : null);
-    setText(status, state.problem && !wall && !state.busy ? state.problem : note ? labels.t(note) : "");
+    setText(status, state.problem && !wall && !state.busy ? state.problem.text : note ? labels.t(note) : "");
     setAttribute(status, "data-state", wall ? "empty" : state.busy ? "busy" : state.problem ? "problem" : "none");
+    if (state.rounds) sayMade(table, roundsMade, "lab.rounds.made", state.rounds.of);
     setClass(drawn, "sv-hidden", !state.answer);
     if (!state.answer) return;
-    const old = state.of.run !== store.model.run;
-    setClass(drawn, "sv-is-old", old);
-    setText(made, labels.t(old ? "lab.made_before" : "lab.made", { round: state.of.round + 1, place: state.of.place + 1, count: grouped(state.of.n), seed: state.of.seed }));
+    sayMade(drawn, made, "lab.made", state.of);
     const said = remark(state.answer);
     setText(hint, said ? labels.t(said.key, said.args) : "");
     grow();
   }
+
+  /** What a result was made of; one of an earlier run says so. */
+  function sayMade(result, heading, key, { run: of, round, place: at, n, seed }) {
+    const old = of !== store.model.run;
+    setClass(result, "sv-is-old", old);
+    setText(heading, labels.t(old ? `${key}_before` : key, { round: round + 1, place: at + 1, count: grouped(n), seed }));
+  }
+
+  const isAt = (one, at) => one.run === store.model.run && one.round === at?.round && one.place === at.place;
 
   /** Is a position or an exhibit chosen that the picture does not show? */
   function isStale(at) {
@@ -162,6 +176,7 @@ export function makeLab(ui) {
     node, draw,
     /** The words have changed: what is drawn from an answer is said again. */
     respeak() {
+      if (state.rounds) showRounds(state.rounds);
       if (!state.answer) return draw();
       lanes.show(state.answer);
       plot.show(state.answer);

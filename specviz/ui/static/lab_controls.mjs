@@ -1,11 +1,13 @@
 // What the lab is asked to do: acceptance rule and its parameters, the exhibit beside it, how many draws, which seed.
 
-import { DRAWS, PARAMETERS, USUAL_DRAWS, grouped, ruleChanges } from "./core_lab.mjs";
+import { DRAWS, PARAMETERS, USUAL_DRAWS, grouped, ruleChanges, ruleWished } from "./core_lab.mjs";
 import { RULES } from "./core_whatif.mjs";
 import { h, setClass, setText } from "./dom.mjs";
 
 export function makeControls({ labels, exhibits, actions, choice }) {
   const chosen = { rule: null, draws: USUAL_DRAWS, seed: 0, values: {} };
+  let recorded = null; // settings of the run on the page
+  const wished = () => ruleWished(chosen, recorded);
   const field = (key, control, ...more) => h("label", { class: "sv-field" }, labels.text(h("span", { class: "sv-field-name" }), key), control, ...more);
   const option = (value, key) => labels.text(h("option", { value }), key);
 
@@ -16,13 +18,12 @@ export function makeControls({ labels, exhibits, actions, choice }) {
   });
 
   const parameters = PARAMETERS.map((one) => {
-    chosen.values[one.name] = one.value;
     const input = h("input", { type: "number", class: "sv-number", min: one.min, max: one.max, step: one.step, value: one.value });
     input.addEventListener("change", () => {
       const value = Number(input.value);
       const usable = input.value !== "" && value >= one.min && value <= one.max;
       if (usable) chosen.values[one.name] = value;
-      else input.value = chosen.values[one.name];
+      else input.value = wished().values[one.name];
     });
     const said = h("span", { class: "sv-field-name" }, one.sign, " ", labels.text(h("span"), `lab.parameter.${one.name}`));
     return { one, input, node: h("label", { class: "sv-field sv-field-short" }, said, input) };
@@ -50,21 +51,14 @@ export function makeControls({ labels, exhibits, actions, choice }) {
     field("lab.control.rule", rule), ...parameters.map((one) => one.node),
     field("lab.control.draws", draws, amount), field("lab.control.seed", seed), field("lab.control.exhibit", exhibit));
 
-  /** The rule and parameters of a run, wherever nobody chose otherwise. */
-  function follow(settings) {
-    if (RULES.includes(settings?.rule)) chosen.rule ??= settings.rule;
-    for (const { one, input } of parameters) {
-      const recorded = settings?.[one.name];
-      if (recorded === undefined || document.activeElement === input || chosen.values[one.name] !== one.value) continue;
-      chosen.values[one.name] = recorded;
-      input.value = recorded;
-    }
-  }
-
-  function draw() {
-    const name = chosen.rule ?? RULES[0];
+  function draw(settings = recorded) {
+    recorded = settings;
+    const { rule: name, values } = wished();
     if (rule.value !== name) rule.value = name;
-    for (const { one, node: place } of parameters) setClass(place, "sv-hidden", one.rule !== name);
+    for (const { one, input, node: place } of parameters) {
+      setClass(place, "sv-hidden", one.rule !== name);
+      if (document.activeElement !== input && Number(input.value) !== values[one.name]) input.value = values[one.name];
+    }
     setText(amount, grouped(DRAWS[chosen.draws]));
     draws.setAttribute("aria-valuetext", grouped(DRAWS[chosen.draws]));
     if (exhibit.value !== (choice.exhibit ?? "")) exhibit.value = choice.exhibit ?? "";
@@ -72,7 +66,7 @@ export function makeControls({ labels, exhibits, actions, choice }) {
   }
 
   return {
-    node, draw, follow,
-    wish: () => ({ changes: ruleChanges(chosen.rule ?? RULES[0], chosen.values), exhibit: choice.exhibit, n: DRAWS[chosen.draws], seed: chosen.seed }),
+    node, draw,
+    wish: () => ({ changes: ruleChanges(wished()), exhibit: choice.exhibit, n: DRAWS[chosen.draws], seed: chosen.seed }),
   };
 }

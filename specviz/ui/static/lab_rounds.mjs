@@ -5,8 +5,8 @@ import { h } from "./dom.mjs";
 
 const COLUMNS = ["depth", "n", "tv", "chi2", "freedom", "p_value"];
 
-/** The server's answer as a table with a sentence. */
-export function roundsTable(labels, answer) {
+/** The server's answer as a table with a sentence, under a heading. */
+export function roundsTable(labels, answer, heading) {
   const cell = {
     depth: (row) => String(row.depth), n: (row) => grouped(row.n), tv: (row) => distance(row.tv), chi2: (row) => chiSquare(row.chi2),
     freedom: (row) => grouped(row.freedom), p_value: (row) => pValue(row.p_value),
@@ -17,8 +17,7 @@ export function roundsTable(labels, answer) {
   };
   const head = (row) => h("th", { scope: "row" }, cell.depth(row));
   const cells = (row) => COLUMNS.slice(1).map((name) => h("td", {}, cell[name](row)));
-  return h("div", { class: "sv-rounds" },
-    h("h3", {}, labels.t("lab.rounds.title")),
+  return h("div", { class: "sv-rounds" }, heading,
     h("p", {}, labels.t("lab.rounds.said", args)),
     h("div", { class: "sv-scroll", tabindex: "0", role: "region", "aria-label": labels.t("lab.rounds.caption") },
       h("table", { class: "sv-table", "aria-label": labels.t("lab.rounds.caption") },
