@@ -50,7 +50,7 @@ def greedy_match(p: Law, q: Law) -> PositionRule:
 
 
 def typical(p: Law, q: Law, epsilon: float, delta: float) -> PositionRule:
-    """Medusa's typical acceptance (Cai et al. 2024, arXiv 2401.10774, §2.3.1): p(x) > min(ε, δ·e^(−H(p)))."""
+    """Accept while p(x) > min(ε, δ·e^(−H(p))) (Cai et al. 2024, arXiv 2401.10774, §2.3.1), replace from p."""
     return PositionRule(q, (p > min(epsilon, delta * np.exp(-entropy(p)))).astype(float), p)
 
 
@@ -79,6 +79,11 @@ def entropy(p: Law) -> float:
 def kl_divergence(p: Law, q: Law) -> float:
     """KL(p‖q) in nats; infinite where p has mass that q lacks."""
     return float(stats.entropy(p, q))
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it: None for infinity."""
+    return value if np.isfinite(value) else None
 
 
 def total_variation(p: Law, q: Law) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny  # what is below is 0 to some devices
@@ -89,6 +91,12 @@ def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:
     """The distribution that is certain of each token: [k] → [k, V] float32."""
     probs = torch.zeros(*token_ids.shape, vocab_size, device=token_ids.device)
     return probs.scatter(-1, token_ids[..., None], 1.0)
+
+
+def as_law(weights: Tensor) -> NDArray[np.float64]:
+    """The distribution that drawing from ``weights`` [V] on the CPU has, in float64, as exact laws need it."""
+    law: NDArray[np.float64] = weights.double().numpy()
+    return law / law.sum()
 
 
 def uniforms(seed: int, rows: int, columns: int, stream: int = 0) -> Tensor:

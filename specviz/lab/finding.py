@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from specviz.analysis.losslessness import BEYOND_CHANCE, ChiSquare, Law, chi_square
+from specviz.analysis.losslessness import BEYOND_CHANCE, ChiSquare, Law, chi_square, finite
 from specviz.errors import UserError
 
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
@@ -62,11 +62,6 @@ def judge(
         verdict = "lossless" if tv_exact <= SAME_LAW and p_value >= BEYOND_CHANCE else "lossy"
     chi2 = finite(against_p.statistic)
     return Finding(rule, exhibit, n, tv_sampled, tv_exact, chi2, p_value, verdict)
-
-
-def finite(statistic: float) -> float | None:
-    """χ² as JSON can hold it: None for infinity."""
-    return statistic if np.isfinite(statistic) else None
 
 
 def demonstrated(sampler: Finding, exhibit: str, exposed: bool) -> Finding:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from specviz.analysis.losslessness import Law, PositionRule, expected_total_variation, total_variation
-from specviz.decoding.distribution import uniforms
+from specviz.decoding.distribution import as_law, uniforms
 from specviz.decoding.redraw import Sampler, sampler_of
 from specviz.decoding.replay import sampling_of
 from specviz.errors import UserError
@@ -135,12 +134,6 @@ def output_law(sampler: Sampler) -> Law:
     """The law [V] of what a sampler emits."""
     accept = sampler.accept.double().numpy()
     return PositionRule(as_law(sampler.draft), accept, as_law(sampler.replacement)).output
-
-
-def as_law(weights: Tensor) -> Law:
-    """The distribution that drawing from ``weights`` [V] has, in float64."""
-    law: Law = weights.double().numpy()
-    return law / law.sum()
 
 
 def _at_zero(settings: Settings) -> Settings:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from scipy import stats
 
-from specviz.analysis.losslessness import ChiSquare
+from specviz.analysis.losslessness import ChiSquare, finite
 from specviz.decoding.distribution import uniforms
 from specviz.errors import UserError
-from specviz.lab.finding import Finding, check_draws, finite, judge
+from specviz.lab.finding import Finding, check_draws, judge
 from specviz.lab.tree import Tree, Visit
 from specviz.models.load import Pair
 from specviz.trace import Settings

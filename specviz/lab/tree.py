@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from specviz.analysis.losslessness import ChiSquare, total_variation
-from specviz.decoding.distribution import one_hot, probabilities
+from specviz.decoding.distribution import as_law, one_hot, probabilities
 from specviz.decoding.drafters.draft_model import DraftModel
 from specviz.decoding.prefill import prefill
 from specviz.decoding.redraw import Sampler, sampler_of
 from specviz.decoding.replay import sampling_of
 from specviz.errors import UserError
 from specviz.lab.finding import fit
-from specviz.lab.redraw import as_law, output_law
+from specviz.lab.redraw import output_law
 from specviz.models.base import LanguageModel
 from specviz.models.load import Pair
 from specviz.race import make_drafter

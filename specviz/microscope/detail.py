@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specviz.analysis import losslessness as laws
-from specviz.decoding.distribution import residual
+from specviz.decoding.distribution import as_law, residual
 from specviz.decoding.replay import sampling_of
 from specviz.microscope.evidence import Evidence
 from specviz.microscope.whatif import Outcome
@@ -86,7 +86,7 @@ def detail(evidence: Evidence, outcome: Outcome, place: int) -> Detail:
 
 
 def _final(p: Tensor, place: int, picked: int | None) -> Detail:
-    law = _law(p)
+    law = as_law(p)
     tokens = _likeliest(p, extra=[] if picked is None else [picked])
     rows = tuple(Row(token, float(law[token]), None, float(law[token])) for token in tokens)
     left = 1 - sum(row.p for row in rows)
@@ -102,7 +102,7 @@ def _final(p: Tensor, place: int, picked: int | None) -> Detail:
 
 def _drafted(evidence: Evidence, outcome: Outcome, place: int, p: Tensor, q: Tensor, picked: int | None) -> Detail:
     position = outcome.positions[place]
-    drafted, law_p, law_q = position.token_id, _law(p), _law(q)
+    drafted, law_p, law_q = position.token_id, as_law(p), as_law(q)
     rule = rule_law(outcome.settings, law_p, law_q)
     out = rule.output
     tokens = sorted(
@@ -131,7 +131,7 @@ def _drafted(evidence: Evidence, outcome: Outcome, place: int, p: Tensor, q: Ten
         entropy_p=laws.entropy(law_p),
         entropy_q=laws.entropy(law_q),
         tv=laws.total_variation(law_p, law_q),
-        kl=_finite(laws.kl_divergence(law_p, law_q)),
+        kl=laws.finite(laws.kl_divergence(law_p, law_q)),
         rank=int((law_p > law_p[drafted]).sum()) + 1,
         overlap=float(np.minimum(law_p, law_q).sum()),
         acceptance=rule.acceptance,
@@ -153,16 +153,7 @@ def rule_law(settings: Settings, p: laws.Law, q: laws.Law) -> laws.PositionRule:
     return laws.rejection_sampling(p, q)
 
 
-def _law(row: Tensor) -> laws.Law:
-    law = row.double().numpy()
-    return law / law.sum()
-
-
 def _likeliest(row: Tensor, extra: list[int] | None = None) -> list[int]:
     top = torch.topk(row, min(TOP, len(row)))
     tokens = [token for token, prob in zip(top.indices.tolist(), top.values.tolist(), strict=True) if prob > 0]
     return tokens + [token for token in extra or [] if token not in tokens]
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from specviz.analysis.losslessness import PositionRule, kl_threshold, total_variation, typical
+from specviz.decoding.distribution import as_law
 from specviz.decoding.redraw import sampler_of
 from specviz.events import Done
 from specviz.lab.choice import choose
 from specviz.lab.finding import demonstrated
-from specviz.lab.redraw import as_law, output_law, position_at, redraw
+from specviz.lab.redraw import output_law, position_at, redraw
 from specviz.lab.rounds import rounds
 from specviz.microscope.evidence import Evidence, gather
 from specviz.models.load import Pair, load_pair

@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from specviz.analysis.losslessness import expected_total_variation, total_variation
-from specviz.decoding.distribution import uniforms
+from specviz.analysis.losslessness import ChiSquare, expected_total_variation, total_variation
+from specviz.decoding.distribution import as_law, uniforms
 from specviz.decoding.redraw import sampler_of
 from specviz.decoding.replay import sampling_of
 from specviz.errors import UserError
 from specviz.lab.finding import check_draws, demonstrated, fit, judge
-from specviz.lab.redraw import as_law, output_law, position_at, redraw
+from specviz.lab.redraw import output_law, position_at, redraw
 from specviz.microscope.evidence import Evidence, gather
 from specviz.models.load import Pair
 from specviz.settings import LOSSY_RULES
@@ -87,6 +87,24 @@ def test_at_temperature_0_every_rule_is_right_every_time(evidence: Evidence, set
     found = honest.finding
     assert (found.chi2, found.p_value, found.tv_sampled, found.verdict) == (0.0, 1.0, 0.0, "lossless")
     assert honest.lossless and broken.finding.verdict == "not exposed"
+
+
+@pytest.mark.parametrize(
+    ("exhibit", "tv_exact", "p_value", "verdict"),
+    [
+        (None, 0.0, 0.5, "lossless"),
+        (None, 0.0, 2e-6, "lossless"),
+        (None, 0.0, 5e-7, "lossy"),  # the engine itself would be wrong
+        (None, 0.1, 0.5, "lossy"),  # however few draws were made
+        ("residual-is-p", 0.1, 2e-6, "not exposed"),
+        ("residual-is-p", 0.1, 5e-7, "exposed"),
+    ],
+)
+def test_the_verdict(exhibit: str | None, tv_exact: float, p_value: float, verdict: str) -> None:
+    found = judge(
+        "rejection-sampling", exhibit, 100, tv_sampled=0.0, tv_exact=tv_exact, against_p=ChiSquare(1.0, 1, p_value)
+    )
+    assert found.verdict == verdict
 
 
 def test_an_impossible_token_decides() -> None:
