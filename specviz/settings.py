@@ -20,7 +20,7 @@ DEFAULT_RULE = "rejection-sampling"
 DEFAULT_GAMMA = 4
 DEFAULT_TEMPERATURE = 0.7
 DEFAULT_MAX_NEW_TOKENS = 96
-DEFAULT_EPSILON, DEFAULT_DELTA = 0.09, 0.3  # Medusa's own, arXiv 2401.10774
+DEFAULT_EPSILON, DEFAULT_DELTA = 0.09, 0.3  # as in Medusa's own code, which recommends δ = √ε
 DEFAULT_KL_THRESHOLD = 0.8
 DEFAULT_SEED = 2  # with it every example prompt shows all kinds of tokens within its first 20 rounds
 

@@ -14,8 +14,10 @@ from specviz.decoding.distribution import draw, one_hot
 
 
 def typical_threshold(p: Tensor, epsilon: float, delta: float) -> Tensor:
-    """min(ε, δ·e^(−H(p))) [...]: how likely a token must be under p [..., V] to pass (Cai et al. 2024,
-    arXiv 2401.10774, §2.3.1). The flatter p is, the less is asked."""
+    """min(ε, δ·e^(−H(p))) [...], H in nats: what a token's probability must exceed under p [..., V] to pass.
+
+    The flatter p is, the less is asked (Cai et al. 2024, arXiv 2401.10774, §2.3.1).
+    """
     entropy = torch.special.entr(p).sum(-1)
     return (delta * torch.exp(-entropy)).clamp(max=epsilon)
 
@@ -29,14 +31,18 @@ def typical_accepts(p_token: Tensor, p: Tensor, epsilon: float, delta: float) ->
 
 
 def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p‖q) = Σ p·ln(p/q) [...] in nats; infinite where p has mass that q lacks."""
+    """KL(p‖q) = Σ p·ln(p/q) [...] of rows [..., V], in nats; infinite where p has mass that q lacks."""
     return torch.where(p > 0, p * (p / q).log(), 0.0).sum(-1)
 
 
 def typical(
     p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_final: Tensor, *, epsilon: float, delta: float
 ) -> Judgement:
-    """Medusa's typical acceptance: a token stands while p of it exceeds ``typical_threshold``."""
+    """Typical acceptance: a token stands while p of it exceeds ``typical_threshold``.
+
+    Where one falls, Medusa goes on with the target's likeliest token, since each of its steps begins greedily; here
+    it is drawn from p, as under ``kl_threshold``.
+    """
     p_drafted = _of(p, drafted)
     accepted = typical_accepts(p_drafted, p[: len(drafted)], epsilon, delta)
     return _judgement(p, q, drafted, accepted, u_final)
@@ -45,7 +51,10 @@ def typical(
 def kl_threshold(
     p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_final: Tensor, *, threshold: float
 ) -> Judgement:
-    """Whatever was drafted stands while KL(p‖q) < ``threshold`` at its position."""
+    """Whatever was drafted stands while KL(p‖q) < ``threshold`` (nats) at its position.
+
+    The article that proposes it adds 10⁻⁸ to p and q, so that KL stays finite where q lacks mass; here it is infinite.
+    """
     certain = one_hot(drafted, p.shape[-1]) if q is None else q
     return _judgement(p, q, drafted, kl_divergence(p[: len(drafted)], certain) < threshold, u_final)
 

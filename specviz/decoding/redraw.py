@@ -61,7 +61,7 @@ def greedy_match(p: Tensor, q: Tensor) -> Sampler:
 
 
 def typical(p: Tensor, q: Tensor, epsilon: float, delta: float) -> Sampler:
-    """Medusa's typical acceptance, replaced from p."""
+    """Typical acceptance, replaced from p: see ``lossy.typical``."""
     return Sampler(q, typical_accepts(p, p, epsilon, delta).to(p), p)
 
 

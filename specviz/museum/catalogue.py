@@ -50,7 +50,7 @@ EXHIBITS = (
         "residual-is-p",
         True,
         "chi2",
-        (Source("ShopeeLLM/Spec-RL, issue 14", f"{_GITHUB}/ShopeeLLM/Spec-RL/issues/14"),),
+        (Source("ShopeeLLM/Spec-RL, issue 14 (on purpose there: to train)", f"{_GITHUB}/ShopeeLLM/Spec-RL/issues/14"),),
     ),
     Exhibit(
         "greedy-scored-as-sampled",
@@ -67,7 +67,12 @@ EXHIBITS = (
         "bonus-gap",
         False,
         "acceptance",
-        (Source("vllm-project/vllm, pull request 9730", f"{_GITHUB}/vllm-project/vllm/pull/9730"),),
+        (
+            Source(
+                "vllm-project/vllm, pull request 9730 (a wrong entry there, not a missing one)",
+                f"{_GITHUB}/vllm-project/vllm/pull/9730",
+            ),
+        ),
     ),
     Exhibit(
         "off-by-one-rollback",
@@ -75,9 +80,12 @@ EXHIBITS = (
         "logits",
         (
             Source(
-                "openvinotoolkit/openvino.genai, issue 4190", f"{_GITHUB}/openvinotoolkit/openvino.genai/issues/4190"
+                "openvinotoolkit/openvino.genai, issue 4190 (one too few)",
+                f"{_GITHUB}/openvinotoolkit/openvino.genai/issues/4190",
             ),
-            Source("lablup/mlxcel, issue 994", f"{_GITHUB}/lablup/mlxcel/issues/994"),
+            Source(
+                "lablup/mlxcel, issue 994 (two too many, in the draft's cache)", f"{_GITHUB}/lablup/mlxcel/issues/994"
+            ),
         ),
     ),
     Exhibit(

@@ -89,7 +89,8 @@ def without(q: Tensor, drawn: list[Tensor]) -> Tensor:
 class BonusGap(DraftModel):
     """After a full acceptance the last drafted token, never fed to the draft, stays missing from its cache.
 
-    vllm-project/vllm, pull request 9730: the draft goes on from a text with holes, and fewer of its tokens stand.
+    After vllm-project/vllm, pull request 9730, where the entry was wrong instead of missing: the draft goes on from
+    another text than the target, and fewer of its tokens stand.
     What it reports is still what it draws from, so the output keeps its law.
     """
 

@@ -23,7 +23,7 @@ def u_stuck_at_zero(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_f
 def residual_is_p(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_final: Tensor) -> Judgement:
     """A rejected token is replaced by a draw from all of p, not from what the draft left over of it.
 
-    ShopeeLLM/Spec-RL, issue 14.
+    ShopeeLLM/Spec-RL, issue 14, whose authors keep it: they train with such texts and do not serve them.
     """
     judged = rejection_sampling(p, q, drafted, u, u_final)
     (p_next,) = p.index_select(0, judged.n_accepted[None])
@@ -33,6 +33,6 @@ def residual_is_p(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_fin
 def kl_acceptance(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_final: Tensor) -> Judgement:
     """Drafts stand where KL(p‖q) < 0.8, whatever was drawn, and are otherwise replaced from p.
 
-    The article's test. The same as the rule kl-threshold, but here it passes for lossless.
+    The article's test, but for its 10⁻⁸ (see ``lossy.kl_threshold``); here it passes for lossless.
     """
     return lossy.kl_threshold(p, q, drafted, u, u_final, threshold=ARTICLE_THRESHOLD)

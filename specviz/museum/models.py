@@ -50,7 +50,8 @@ class Overheard(Wrapped):
 class OffByOneRollback(Wrapped):
     """A cache rolled back by one token too few (``by=1``, a rejected token stays) or too many (``by=-1``).
 
-    openvinotoolkit/openvino.genai, issue 4190 (one too few) and lablup/mlxcel, issue 994 (too many).
+    openvinotoolkit/openvino.genai, issue 4190 (a rejected last draft token stays counted) and lablup/mlxcel, issue 994
+    (two too many, in the draft's cache).
     """
 
     def __init__(self, model: LanguageModel, by: int) -> None:
