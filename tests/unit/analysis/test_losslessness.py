@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from specviz.analysis import losslessness
 from specviz.analysis.losslessness import Law, chi_square, expected_total_variation, total_variation
 from specviz.decoding import acceptance, lossy
+from specviz.decoding.acceptance import Judgement
 
 RULES = {
     "rejection": (losslessness.rejection_sampling, acceptance.rejection_sampling),
@@ -86,6 +88,28 @@ def test_a_copied_draft_is_certain_to_the_kl_rule_too() -> None:
         assert (
             lossy.kl_threshold(certain.repeat(2, 1), q, torch.tensor([1]), zero, zero[0], threshold=0.1).n_accepted == 1
         )
+
+
+LOSSY = [functools.partial(lossy.typical, epsilon=0.5, delta=0.5), functools.partial(lossy.kl_threshold, threshold=0.8)]
+
+
+@pytest.mark.parametrize("judge", LOSSY, ids=["typical", "kl"])
+@pytest.mark.parametrize("n", range(4))
+def test_the_final_token_comes_from_the_row_behind_the_last_that_stands(
+    judge: Callable[..., Judgement], n: int
+) -> None:
+    choices = torch.tensor([4, 2, 3, 1])  # what the target is certain of, position by position
+    drafted = choices[:3].clone()
+    drafted[n:] = 0
+    p, q = torch.eye(5)[choices], torch.eye(5)[drafted]
+    judged = judge(p, q, drafted, torch.zeros(3), torch.tensor(0.7))
+    assert (int(judged.n_accepted), int(judged.final_token)) == (n, int(choices[n]))
+
+
+def test_what_equals_a_threshold_does_not_pass_it() -> None:
+    p, drafted, zero = torch.eye(3)[[1, 1]], torch.tensor([1]), torch.zeros(1)
+    assert lossy.typical(p, p[:1], drafted, zero, zero[0], epsilon=1, delta=1).n_accepted == 0
+    assert lossy.kl_threshold(p, p[:1], drafted, zero, zero[0], threshold=0).n_accepted == 0
 
 
 @given(laws(), laws())

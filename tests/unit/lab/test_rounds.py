@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from specviz.analysis.losslessness import ChiSquare
 from specviz.decoding.drafters.draft_model import DraftModel
 from specviz.decoding.ending import Ending
 from specviz.decoding.recording import Recorder
@@ -15,8 +17,8 @@ from specviz.decoding.rules import rule_of
 from specviz.decoding.speculative import Speculative
 from specviz.decoding.text import StopStrings
 from specviz.errors import UserError
-from specviz.lab.rounds import rounds
-from specviz.lab.tree import Tree
+from specviz.lab.rounds import _pooled, rounds
+from specviz.lab.tree import Tree, Visit
 from specviz.models.load import Pair
 from specviz.race import make_drafter
 from specviz.settings import RULES
@@ -66,6 +68,12 @@ def test_every_token_follows_p_behind_the_tokens_before_it(
         assert all(depth.p_value > 1e-4 for depth in drawn.depths)
     else:
         assert drawn.finding.verdict == "lossy" and drawn.finding.p_value == pytest.approx(0, abs=1e-6)
+
+
+def test_positions_are_pooled_by_adding_statistics_and_degrees() -> None:
+    visits = [Visit(0, 10, 5, 0.1, 0.0, ChiSquare(*one, p_value=0.5)) for one in ((3.0, 2), (0.0, 0), (5.0, 4))]
+    assert _pooled(visits) == ChiSquare(8.0, 6, pytest.approx(np.exp(-4) * (1 + 4 + 8)))  # Q(3, 4), by hand
+    assert _pooled(visits[1:2]).p_value == 1
 
 
 def test_copied_drafts_and_rounds_without_a_draft(pair: Pair, settings: Settings) -> None:

@@ -56,6 +56,7 @@ def test_every_position_is_shown_as_it_was_decided(evidence: list[Evidence]) -> 
             assert shown.overlap is not None and shown.tv == pytest.approx(1 - shown.overlap, abs=1e-6)
             assert shown.output_tv == pytest.approx(0, abs=1e-6)
             assert shown.entropy_p == pytest.approx(stats.entropy(p[place].double().numpy()), abs=1e-6)
+            assert shown.entropy_q == pytest.approx(stats.entropy(q[place].double().numpy()), abs=1e-6)
             assert shown.kl == pytest.approx(stats.entropy(p[place].double(), q[place].double()), abs=1e-5)
             assert shown.rank == 1 + int((p[place] > p[place, position.token_id]).sum())
             if position.verdict == "rejected":
@@ -64,6 +65,8 @@ def test_every_position_is_shown_as_it_was_decided(evidence: list[Evidence]) -> 
                 assert dict(shown.residual) == {
                     token: pytest.approx(float(left[token]), abs=1e-6) for token, _ in shown.residual
                 }
+                assert shown.residual_rest is not None and len(shown.residual) >= TOP
+                assert shown.residual_rest + sum(prob for _, prob in shown.residual) == pytest.approx(1, abs=1e-6)
                 assert shown.picked == one.round.emitted[-1].token_id and shown.picked in dict(shown.residual)
             else:
                 assert shown.residual == () and shown.picked is None

@@ -8,7 +8,9 @@ import pytest
 
 from specviz.errors import UserError
 from specviz.models.load import Pair, load_pair
+from specviz.museum import demonstrate as demonstrations
 from specviz.museum.demonstrate import demonstrate
+from specviz.museum.models import OffByOneRollback
 from specviz.settings import make_settings
 
 PROMPT = list(b"one two three")
@@ -28,6 +30,22 @@ def test_a_wrong_rollback_differs_from_a_fresh_prefill(twins: Pair) -> None:
     assert shown.exposed
     assert shown.values["difference_honest"] < 1e-3
     assert min(shown.values["difference_long"], shown.values["difference_short"]) > 0.1
+
+
+def test_a_difference_within_three_standard_errors_is_chance(twins: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    for broken, exposed in (([0.3, 0.7] * 8, False), ([0.2, 0.4] * 8, True)):
+        chances = iter(([0.5, 0.7] * 8, broken))
+        monkeypatch.setattr(demonstrations, "_chances", lambda _, chances=chances: next(chances))
+        shown = demonstrate("bonus-gap", twins, PROMPT, SETTINGS)
+        assert shown.exposed == exposed
+        spread = (0.1**2 + ((broken[1] - broken[0]) / 2) ** 2) * 16 / 15  # sample variances
+        assert shown.values["standard_error"] == pytest.approx((spread / 16) ** 0.5)
+
+
+def test_a_right_rollback_is_not_exposed(twins: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demonstrations, "OffByOneRollback", lambda model, by: OffByOneRollback(model, 0))
+    shown = demonstrate("off-by-one-rollback", twins, PROMPT * 2, SETTINGS)
+    assert not shown.exposed and len(set(shown.values.values())) == 1
 
 
 def test_what_stands_behind_an_ignored_end_is_counted(twins: Pair) -> None:
