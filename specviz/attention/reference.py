@@ -12,7 +12,7 @@ from torch import Tensor
 from specviz.attention.online_softmax import OnlineSoftmax, check_shapes
 from specviz.attention.problem import Problem
 
-SCORES_AT_ONCE = 2**22
+SCORES_AT_ONCE = 2**20
 
 
 class Expected(NamedTuple):
@@ -53,12 +53,13 @@ def attention(problem: Problem, q: Tensor, k: Tensor, v: Tensor, scale: float) -
     for head in range(problem.heads):
         keys, values = (x[head // problem.group].double() for x in (k, v))
         for start in range(0, problem.queries, rows):
-            at = slice(start, start + rows)
-            scores = q[head, at].double() @ keys.T * scale
+            stop = min(start + rows, problem.queries)
+            seen = slice(0, problem.visible(stop - 1))
+            scores = q[head, start:stop].double() @ keys[seen].T * scale
             if problem.causal:
-                scores.masked_fill_(~visible(problem, start, start + len(scores)), -torch.inf)
-            lse[head, at] = scores.logsumexp(-1)
-            output[head, at] = (scores - lse[head, at, None]).exp() @ values
+                scores.masked_fill_(~visible(problem, start, stop)[:, seen], -torch.inf)
+            lse[head, start:stop] = scores.logsumexp(-1)
+            output[head, start:stop] = (scores - lse[head, start:stop, None]).exp_() @ values[seen]
     return output, lse
 
 
