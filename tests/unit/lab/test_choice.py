@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from specviz.decoding.lossy import kl_divergence
 from specviz.decoding.replay import sampling_of
@@ -29,6 +32,27 @@ def test_the_first_position_shows_most_of_those_within_the_threshold(pair: Pair,
     fallback = min((r.drafted[0].overlap, r.index) for r in run.rounds if len(r.drafted) > 1)
     assert index == min(within, default=fallback)[1]
     assert evidence.round == run.rounds[index]
+
+
+def test_where_kl_is_infinite_nothing_is_shown(trace: Trace) -> None:
+    run = trace.run("speculative")
+    assert run is not None
+    far, near = [round_.index for round_ in run.rounds if len(round_.drafted) > 1][:2]
+    overlaps = {far: 0.5, near: 0.6}
+    rounds = tuple(
+        replace(
+            round_,
+            drafted=tuple(replace(one, overlap=overlaps.get(round_.index, 0.9)) for one in round_.drafted),
+        )
+        for round_ in run.rounds
+    )
+    p = torch.tensor([[0.5, 0.5]])
+    q = {far: torch.tensor([[1.0, 0.0]]), near: torch.tensor([[0.9, 0.1]])}  # KL(p‖q) ∞ and 0.51, KL(q‖p) 0.69 and 0.37
+
+    def gathered(index: int) -> Any:
+        return SimpleNamespace(p_and_q=lambda sampling: (p, q[index]))
+
+    assert choose(replace(trace, runs=(replace(run, rounds=rounds),)), gathered)[0] == near
 
 
 def test_at_temperature_0_a_miss_is_chosen(pair: Pair, settings: Settings) -> None:

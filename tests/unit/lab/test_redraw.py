@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+import torch
 
 from specviz.analysis.losslessness import ChiSquare, expected_total_variation, total_variation
 from specviz.decoding.distribution import as_law, uniforms
@@ -51,6 +52,17 @@ def test_what_is_drawn_can_be_repeated_and_is_plain(evidence: Evidence, settings
     assert drawn == redraw(evidence, 1, settings, "without-replacement", 1_000, seed=4)
     assert drawn != redraw(evidence, 1, settings, "without-replacement", 1_000, seed=5)
     assert json.loads(json.dumps(asdict(drawn), allow_nan=False))["lanes"][1]["exhibit"] == "without-replacement"
+
+
+def test_a_position_is_the_rows_of_its_place(evidence: Evidence, settings: Settings) -> None:
+    p, q = evidence.p_and_q(sampling_of(settings))
+    assert evidence.draft_logits is not None
+    for place in range(len(evidence.drafted)):
+        position = position_at(evidence, place, settings)
+        assert torch.equal(position.p, p[place]) and torch.equal(position.q, q[place])
+        assert torch.equal(position.first_q, q[0]) and position.before == evidence.drafted[:place]
+        assert position.draft_logits is not None
+        assert torch.equal(position.draft_logits, evidence.draft_logits[place])
 
 
 @pytest.mark.parametrize("rule", LOSSY_RULES)

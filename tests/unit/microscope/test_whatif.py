@@ -189,6 +189,19 @@ def test_an_end_of_text_ends_the_round_there(pair: Pair) -> None:
     assert "rejected" not in [one.verdict for one in outcome.positions]
 
 
+def test_a_round_cut_by_a_stop_string_is_still_the_record(pair: Pair) -> None:
+    settings = make_settings(**BASE | {"seed": 8, "temperature": 2.0})
+    block = next(
+        texts
+        for round_ in rounds_of(record(pair, settings))
+        if len(texts := [token.text for token in round_.emitted]) > 2 and texts[1].isprintable() and texts[1]
+    )
+    trace = record(pair, replace(settings, stop=(block[1],)))
+    last = gather(trace, len(rounds_of(trace)) - 1, pair)
+    outcome = judge_again(last, trace.settings)
+    assert len(outcome.emitted) > len(last.round.emitted) and outcome.same
+
+
 def test_a_trace_of_other_models_gets_a_sentence(pair: Pair) -> None:
     trace = record(pair, SETTINGS[0])
     models = replace(trace.models, target=replace(trace.models.target, fingerprint="another"))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specviz.analysis import losslessness
+from specviz.decoding import redraw
 from specviz.decoding.distribution import Sampling, draw, one_hot, probabilities, uniforms
 from specviz.decoding.rules import Judge
 from specviz.decoding.text import StopStrings
@@ -76,6 +77,16 @@ def test_its_law_is_not_p_and_at_temperature_0_it_is(name: str) -> None:
     assert losslessness.total_variation(law, bent.p.double().numpy()) > 0.01
     certain = position(Sampling(0), before=[3])
     np.testing.assert_array_equal(output_law(broken_sampler(name, certain)), certain.p.numpy())
+
+
+def test_without_replacement_draws_what_is_left_of_the_first_q() -> None:
+    here = position(Sampling(1.0), before=[3, 7])
+    left = here.first_q.clone()
+    left[[3, 7]] = 0
+    sampler = broken_sampler("without-replacement", here)
+    torch.testing.assert_close(sampler.draft, left)
+    honest = redraw.rejection_sampling(here.p, here.q)
+    assert torch.equal(sampler.accept, honest.accept) and torch.equal(sampler.replacement, honest.replacement)
 
 
 def test_where_an_exhibit_cannot_be_it_says_so() -> None:
