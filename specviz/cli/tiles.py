@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,8 +49,6 @@ def tiles(
     """Execute published attention schedules on random tensors and count what they move."""
     files.check_writable(json_file)
 
-    import torch
-
     from specviz.attention import hardware as machines
     from specviz.attention.problem import Problem
     from specviz.attention.reference import expected
@@ -57,8 +57,7 @@ def tiles(
     device = machines.find(hardware)
     plans, left_out = _plans(schedule, problem, device)
     console = Console(highlight=False)
-    torch.set_num_threads(1)  # tiles are small: several threads would wait for each other
-    with console.status("Executing"):
+    with console.status("Executing"), _one_thread():
         tensors = _random(problem, seed)
         wanted = expected(problem, *tensors)
         reports = [_report(plan, tensors, wanted) for plan in plans]
@@ -83,6 +82,19 @@ def _plans(name: str, problem: Problem, device: Hardware) -> tuple[list[Plan], l
     for one in plans:
         check_affordable(one)
     return plans, left_out
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tiles are small: several threads would spend their time waiting for each other."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _random(problem: Problem, seed: int) -> tuple[Tensor, Tensor, Tensor]:
