@@ -13,6 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from specviz import __version__
+from specviz.cli.ablate_attention import ablate_attention
 from specviz.cli.bench import bench
 from specviz.cli.doctor import doctor
 from specviz.cli.lossless import lossless
@@ -57,7 +58,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Run real speculative decoding and see it, round by round.",
 )
-for command in (run, show, lossless, tiles, bench, doctor, serve):
+for command in (run, show, lossless, tiles, bench, ablate_attention, doctor, serve):
     app.command()(command)
 
 

@@ -75,7 +75,8 @@ def check_ids(trace: Trace, target: LanguageModel) -> None:
     largest = max(
         itertools.chain(
             trace.prompt.token_ids,
-            (token.token_id for round_ in rounds for token in (*round_.drafted, *round_.emitted)),
+            (position.token_id for round_ in rounds for position in round_.drafted),
+            (token.token_id for round_ in rounds for token in round_.emitted),
         )
     )
     if largest >= target.vocab_size:

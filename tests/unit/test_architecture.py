@@ -18,9 +18,10 @@ FLOORS = [
     {"decoding"},
     {"race"},
     {"museum", "microscope"},
-    {"lab"},
+    {"lab", "tiles"},
     {"runner", "service", "bench"},
     {"laboratory"},
+    {"attention_lab"},
     {"ui"},
     {"cli", "__main__"},
 ]
@@ -37,10 +38,12 @@ WITHOUT_GRADIO = {
     "museum",
     "microscope",
     "lab",
+    "tiles",
     "runner",
     "service",
     "bench",
     "laboratory",
+    "attention_lab",
 }
 
 

@@ -30,7 +30,7 @@ class LabServer:
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
         for name in ("look", "what_if", "redraw", "rounds", "exhibit"):
-            setattr(self, name, _guarded(getattr(self, f"_{name}"), name))
+            setattr(self, name, guarded(getattr(self, f"_{name}"), name))
 
     def functions(self, *names: str) -> list[Callable[..., Any]]:
         """For a component's ``server_functions``."""
@@ -38,7 +38,7 @@ class LabServer:
 
     async def _look(self, asked: Mapping[str, Any]) -> Json:
         ticket = self._laboratory.look(text(asked, "run"), whole(asked, "round"), text(asked, "owner"))
-        found = await _answer(ticket)
+        found = await answered(ticket)
         judged = await asyncio.to_thread(self._laboratory.what_if, found.key, whole(asked, "place", 0), {}, {})
         return await asyncio.to_thread(lab_wire.looked, found, judged)
 
@@ -74,11 +74,11 @@ class LabServer:
             whole(asked, "seed", 0),
             text(asked, "owner"),
         )
-        return lab_wire.answer(await _answer(ticket))
+        return lab_wire.answer(await answered(ticket))
 
     async def _exhibit(self, asked: Mapping[str, Any]) -> Json:
         ticket = self._laboratory.exhibit(text(asked, "run"), text(asked, "name"), text(asked, "owner"))
-        return lab_wire.answer(await _answer(ticket))
+        return lab_wire.answer(await answered(ticket))
 
 
 def draws(asked: Mapping[str, Any]) -> dict[int, float]:
@@ -89,11 +89,11 @@ def draws(asked: Mapping[str, Any]) -> dict[int, float]:
         raise UserError("The draws u must be numbers by position.") from None
 
 
-def _guarded(answer: Callable[[Mapping[str, Any]], Any], name: str) -> Callable[[Any], Any]:
+def guarded(answer: Callable[[Mapping[str, Any]], Any], name: str) -> Callable[[Any], Any]:
     """A function that always returns a dict, under the name by which the browser calls it."""
 
     @wraps(answer)
-    async def guarded(asked: Any) -> Json:
+    async def safely(asked: Any) -> Json:
         try:
             if isinstance(asked, list) and len(asked) == 1:  # Gradio packs several arguments into a list
                 (asked,) = asked
@@ -109,11 +109,11 @@ def _guarded(answer: Callable[[Mapping[str, Any]], Any], name: str) -> Callable[
             log.exception("The laboratory failed")
             return {"error": APOLOGY}
 
-    guarded.__name__ = name
-    return guarded
+    safely.__name__ = name
+    return safely
 
 
-async def _answer(ticket: Ticket[Answer]) -> Answer:
+async def answered(ticket: Ticket[Answer]) -> Answer:
     """The one event of a ticket, awaited without blocking anybody. Raises UserError."""
     try:
         while not ticket.ended:

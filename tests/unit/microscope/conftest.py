@@ -14,6 +14,11 @@ from tests.conftest import byte_tokenizer, tiny_llama
 
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_pair(tmp_path_factory)
+
+
+def make_pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A byte model and, as its draft, the same weights with noise on them."""
     folders = []
     for noise in (0.0, 0.1):
         folder = tmp_path_factory.mktemp("model")
