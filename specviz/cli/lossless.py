@@ -16,6 +16,7 @@ from specviz import settings as limits
 from specviz.cli import files, options, transcript
 from specviz.errors import UserError
 from specviz.museum import catalogue
+from specviz.trace import is_lossy
 
 if TYPE_CHECKING:
     from specviz.lab.finding import Finding
@@ -122,7 +123,10 @@ class _Laboratory:
 
     def measure_rule(self, rule: str) -> None:
         """One honest rule at the round's first position."""
-        self.findings.append((0, self._redraw(0, rule, None)))
+        finding = self._redraw(0, rule, None)
+        self.findings.append((0, finding))
+        if finding.verdict == "lossless" and is_lossy(replace(self.trace.settings, rule=rule)):
+            self.notes.append(f"{rule} is lossy, but loses nothing at this position: here it comes to drawing from p.")
         if rule == "greedy-match" and self.trace.settings.temperature > 0:
             self.notes.append("greedy-match was measured at temperature 0, where alone it decides.")
 

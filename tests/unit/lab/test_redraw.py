@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from specviz.analysis.losslessness import ChiSquare, expected_total_variation, total_variation
 from specviz.decoding.distribution import as_law, uniforms
@@ -45,6 +46,12 @@ def test_the_honest_sampler_grows_onto_p(evidence: Evidence, settings: Settings)
     assert drawn.tv_pq == pytest.approx(total_variation(as_law(p[0]), as_law(q[0])))
     assert [token.p for token in drawn.tokens] == sorted((token.p for token in drawn.tokens), reverse=True)
     assert {token.id for token in drawn.tokens} >= set(p[0].topk(12).indices.tolist())
+
+
+@pytest.mark.parametrize("n", [200, 5_000])
+def test_honest_p_values_are_uniform(evidence: Evidence, settings: Settings, n: int) -> None:
+    found = [redraw(evidence, 0, settings, None, n, seed).lanes[0].finding.p_value for seed in range(300)]
+    assert stats.kstest(found, "uniform").pvalue > 1e-3
 
 
 def test_what_is_drawn_can_be_repeated_and_is_plain(evidence: Evidence, settings: Settings) -> None:
