@@ -17,8 +17,8 @@ from specviz.errors import UserError
 from specviz.lab.finding import Finding, check_draws, fit, judge
 from specviz.microscope.evidence import Evidence
 from specviz.museum.samplers import Position, broken_sampler
-from specviz.settings import DEFAULT_RULE, LOSSY_RULES
-from specviz.trace import Settings
+from specviz.settings import DEFAULT_RULE
+from specviz.trace import Settings, is_lossy
 
 SHOWN = 12  # likeliest tokens of each distribution
 FRAMES_A_DECADE, MOST_FRAMES = 12, 40
@@ -76,7 +76,7 @@ def redraw(evidence: Evidence, place: int, settings: Settings, exhibit: str | No
     measured at temperature 0 whatever the settings say. Raises UserError.
     """
     check_draws(n)
-    settings = _at_zero(settings)
+    settings = at_zero(settings)
     position = position_at(evidence, place, settings)
     p = as_law(position.p)
     exact = in_float64(position)
@@ -100,7 +100,7 @@ def redraw(evidence: Evidence, place: int, settings: Settings, exhibit: str | No
             rule, name, n,
             tv_sampled=frames[-1].tv, tv_exact=total_variation(law, p), against_p=fit(counts, p),
         )  # fmt: skip
-        lossless = name is None and (rule not in LOSSY_RULES or position.sampling.greedy)
+        lossless = name is None and not is_lossy(settings)
         rest = max(0.0, 1 - float(law[shown].sum()))
         lanes.append(Lane(rule, name, lossless, law[shown].tolist(), rest, frames, finding))
     return Redraw(
@@ -136,7 +136,8 @@ def output_law(sampler: Sampler) -> Law:
     return PositionRule(as_law(sampler.draft), accept, as_law(sampler.replacement)).output
 
 
-def _at_zero(settings: Settings) -> Settings:
+def at_zero(settings: Settings) -> Settings:
+    """Greedy match at temperature 0, where alone it decides; other rules as they are."""
     return replace(settings, temperature=0.0) if settings.rule == "greedy-match" else settings
 
 

@@ -7,7 +7,7 @@ what the engine would have emitted with that row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scipy import stats
 
@@ -15,6 +15,7 @@ from specviz.analysis.losslessness import ChiSquare, finite
 from specviz.decoding.distribution import uniforms
 from specviz.errors import UserError
 from specviz.lab.finding import Finding, check_draws, judge
+from specviz.lab.redraw import at_zero
 from specviz.lab.tree import Tree, Visit
 from specviz.models.load import Pair
 from specviz.trace import Settings
@@ -68,8 +69,7 @@ def rounds(
     that early. Raises UserError, also if it was stopped before the first position.
     """
     check_draws(n)
-    if settings.rule == "greedy-match":
-        settings = replace(settings, temperature=0.0)
+    settings = at_zero(settings)
     tree = Tree(pair, settings, list(context))
     table = uniforms(seed, n, 2 * settings.gamma + 1)
     visits = list(tree.walk(table, most_positions, should_stop))

@@ -40,8 +40,8 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Entropies and KL(p‖q) in nats; ``rank`` of the drafted token under p, from 1; ``acceptance``: the chance that a
-    token drafted here stands under the rule; ``output_tv``: how far the rule's law lies from p.
+    """Entropies and KL(p‖q) in nats; ``rank`` of the drafted token under the target, from 1, before anything is filtered;
+    ``acceptance``: the chance that a token drafted here stands under the rule; ``output_tv``: how far its law lies from p.
 
     What needs a draft is None at the final token's position; everything is where the position is not ``known``.
     """
@@ -101,7 +101,7 @@ def _final(p: Tensor, place: int, picked: int | None) -> Detail:
 
 
 def _drafted(evidence: Evidence, outcome: Outcome, place: int, p: Tensor, q: Tensor, picked: int | None) -> Detail:
-    position = outcome.positions[place]
+    position, logits = outcome.positions[place], evidence.target_logits[place]
     drafted, law_p, law_q = position.token_id, as_law(p), as_law(q)
     rule = rule_law(outcome.settings, law_p, law_q)
     out = rule.output
@@ -132,7 +132,7 @@ def _drafted(evidence: Evidence, outcome: Outcome, place: int, p: Tensor, q: Ten
         entropy_q=laws.entropy(law_q),
         tv=laws.total_variation(law_p, law_q),
         kl=laws.finite(laws.kl_divergence(law_p, law_q)),
-        rank=int((law_p > law_p[drafted]).sum()) + 1,
+        rank=int((logits > logits[drafted]).sum()) + 1,
         overlap=float(np.minimum(law_p, law_q).sum()),
         acceptance=rule.acceptance,
         output_tv=laws.total_variation(out, law_p),

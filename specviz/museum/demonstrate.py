@@ -100,7 +100,8 @@ class _Bench:
 def bonus_gap(bench: _Bench) -> Demonstration:
     """The mean chance that a drafted token is accepted, with and without the gap, over the same prompt and seed.
 
-    The chance Σ min(p, q) of each drafted token says more than its one verdict.
+    The chance Σ min(p, q) of each drafted token says more than its one verdict. Their standard error counts tokens as
+    independent, so it is a yardstick and no test.
     """
     honest = bench.drafter
     if not isinstance(honest, DraftModel):

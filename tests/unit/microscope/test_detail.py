@@ -73,6 +73,16 @@ def test_every_position_is_shown_as_it_was_decided(evidence: list[Evidence]) -> 
     assert rejected > 3
 
 
+def test_the_rank_is_the_targets_own_even_where_p_is_certain(evidence: list[Evidence]) -> None:
+    ranks = []
+    for one in evidence:
+        outcome = judge_again(one, changed(SETTINGS, {"temperature": 0.0}))
+        ranks += [detail(one, outcome, place).rank for place in range(len(outcome.positions[:1]))]
+        logits, drafted = one.target_logits[0], outcome.positions[0].token_id if outcome.positions else 0
+        assert not outcome.positions or ranks[-1] == 1 + int((logits > logits[drafted]).sum())
+    assert any(rank is not None and rank > 2 for rank in ranks)
+
+
 def test_the_final_tokens_position_has_p_alone(evidence: list[Evidence]) -> None:
     one = next(e for e in evidence if e.round.emitted[-1].source == "bonus")
     k = len(one.drafted)
