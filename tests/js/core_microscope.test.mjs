@@ -8,7 +8,7 @@ import {
   textBefore, ROWS,
 } from "../../specviz/ui/static/core_microscope.mjs";
 import { translator } from "../../specviz/ui/static/core_text.mjs";
-import { changesOf, judging, newestOnly, stopsWith, withChange, RULES, SLIDERS } from "../../specviz/ui/static/core_whatif.mjs";
+import { changesOf, inTurn, judging, newestOnly, stopsWith, withChange, RULES, SLIDERS } from "../../specviz/ui/static/core_whatif.mjs";
 import { makeEvidence } from "../../specviz/ui/static/evidence.mjs";
 import { makeStore } from "../../specviz/ui/static/store.mjs";
 
@@ -284,4 +284,20 @@ test("evidence: without a server the record is all there is, and an unfinished r
   running.evidence.attend({ round: 0, place: 1 });
   await running.settle();
   assert.deepEqual([running.evidence.scene().state, running.calls], ["later", []]);
+});
+
+test("questions in turn are asked one after another, also behind one that failed", async () => {
+  const turn = inTurn();
+  const asked = [];
+  const question = (name, answer) => turn(async () => {
+    asked.push(`${name} asked`);
+    await new Promise((done) => setTimeout(done));
+    asked.push(`${name} over`);
+    return answer();
+  });
+  const fails = question("first", () => Promise.reject(new Error("no answer")));
+  const answered = question("second", () => 2);
+  await assert.rejects(fails, /no answer/);
+  assert.equal(await answered, 2);
+  assert.deepEqual(asked, ["first asked", "first over", "second asked", "second over"]);
 });

@@ -63,3 +63,12 @@ export function newestOnly(ask, answered) {
     if (!busy) work();
   };
 }
+
+/** `turn(ask)` asks once every question before it was answered or has failed, and gives its answer. */
+export function inTurn() {
+  let last = Promise.resolve();
+  return function turn(ask) {
+    last = last.then(ask, ask);
+    return last;
+  };
+}

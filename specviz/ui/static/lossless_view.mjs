@@ -1,6 +1,7 @@
 // The Lossless tab from top to bottom: why nothing is lost, the lab that measures it, the museum of what goes wrong.
 
 import { translator } from "./core_text.mjs";
+import { inTurn } from "./core_whatif.mjs";
 import { h, makeLabels } from "./dom.mjs";
 import { makeLab } from "./lab.mjs";
 import { makeMuseum } from "./museum.mjs";
@@ -29,7 +30,9 @@ export function makeView(root, { strings, exhibits }, server, store) {
     },
     showLab: () => lab.node.scrollIntoView({ block: "start" }),
   };
-  const ui = { root, labels, store, server, exhibits, actions, choice };
+  const turn = inTurn(); // the server drops what a visitor asked before for what is asked now
+  const patient = { look: server.look, redraw: server.redraw, rounds: (asked) => turn(() => server.rounds(asked)), exhibit: (asked) => turn(() => server.exhibit(asked)) };
+  const ui = { root, labels, store, server: patient, exhibits, actions, choice };
   const proof = makeProof(ui);
   const lab = makeLab(ui);
   const museum = makeMuseum(ui);
