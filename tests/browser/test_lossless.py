@@ -45,6 +45,7 @@ def test_what_is_said_of_one_run_is_not_said_of_another(page: Page, lossless: Lo
     expect(status).to_have_text("")
 
 
+@pytest.mark.slow
 def test_exhibits_put_on_together_are_measured_one_after_another(lossless: Locator) -> None:
     measured = lossless.locator(".sv-exhibit").filter(has_text="Measure on this run")
     expect(measured).to_have_count(3)
