@@ -40,8 +40,9 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Entropies and KL(p‖q) in nats; ``rank`` of the drafted token under the target, from 1, before anything is filtered;
-    ``acceptance``: the chance that a token drafted here stands under the rule; ``output_tv``: how far its law lies from p.
+    """Entropies and KL(p‖q) in nats; ``rank`` of the drafted token under the target, from 1, before anything is
+    filtered; ``acceptance``: the chance that a token drafted here stands under the rule; ``output_tv``: how far the
+    rule's law lies from p.
 
     What needs a draft is None at the final token's position; everything is where the position is not ``known``.
     """
