@@ -99,9 +99,14 @@ class Laboratory:
 
     # What needs the models
 
-    def look(self, run: str, round_index: int, owner: str) -> Ticket[Looked]:
-        """Ask the models about a round and, in one go, its neighbours; the ticket has one event. Raises UserError."""
+    def look(self, run: str, round_index: int, owner: str) -> Looked | Ticket[Looked]:
+        """A round that is still known, or the ticket (one event) of asking the models about it and its neighbours.
+
+        Raises UserError.
+        """
         trace = self.trace(run)
+        if known := self._looked(run, round_index):
+            return known
         recorded = trace.run("speculative")
         rounds = len(recorded.rounds) if recorded else 0
         wanted = range(max(0, round_index - NEIGHBOURS), min(rounds, round_index + NEIGHBOURS + 1))

@@ -37,8 +37,9 @@ class LabServer:
         return [getattr(self, name) for name in names]
 
     async def _look(self, asked: Mapping[str, Any]) -> Json:
-        ticket = self._laboratory.look(text(asked, "run"), whole(asked, "round"), text(asked, "owner"))
-        found = await answered(ticket)
+        found = self._laboratory.look(text(asked, "run"), whole(asked, "round"), text(asked, "owner"))
+        if isinstance(found, Ticket):
+            found = await answered(found)
         judged = await asyncio.to_thread(self._laboratory.what_if, found.key, whole(asked, "place", 0), {}, {})
         return await asyncio.to_thread(lab_wire.looked, found, judged)
 
