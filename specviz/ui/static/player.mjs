@@ -2,7 +2,7 @@
 
 export function makePlayer({ root, end, seconds, stride = end, onChange }) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  const state = { at: end, playing: false };
+  const state = { at: end, playing: false, speed: 1 };
   let last = 0;
   let scheduled = false;
 
@@ -21,7 +21,7 @@ export function makePlayer({ root, end, seconds, stride = end, onChange }) {
     if (!state.playing || !root.isConnected) return;
     const passed = Math.max(0, Math.min(0.1, (now - last) / 1000));
     last = now;
-    const at = Math.min(end, state.at + (end * passed) / seconds);
+    const at = Math.min(end, state.at + (end * passed * state.speed) / seconds);
     change({ at, playing: at < end });
     if (state.playing) schedule();
   }

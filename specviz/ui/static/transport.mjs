@@ -8,7 +8,7 @@ export const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
 export const START_SPEED = 0.25;
 const SCRUB_STEPS = 1000;
 
-const ICONS = {
+export const ICONS = {
   first: "M6 5v14h2V5zM20 5v14l-10-7z",
   back: "M17 5v14L7 12z",
   play: "M8 5v14l11-7z",
@@ -17,10 +17,11 @@ const ICONS = {
   last: "M16 5v14h2V5zM4 5v14l10-7z",
 };
 
-function iconButton(ui, name, action) {
+/** A button with its picture, as {node, path}; `keyOf` gives the key of its name. */
+export function iconButton({ labels, keyOf = (name) => `race.do.${name}` }, name, action) {
   const path = svg("path", { d: ICONS[name] });
   const node = h("button", { type: "button", class: `sv-button sv-${name}` }, svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, path));
-  if (name !== "play") ui.labels.attribute(ui.labels.attribute(node, "aria-label", `race.do.${name}`), "title", `race.do.${name}`);
+  if (name !== "play") labels.attribute(labels.attribute(node, "aria-label", keyOf(name)), "title", keyOf(name));
   node.addEventListener("click", action);
   return { node, path };
 }
