@@ -68,7 +68,7 @@ export function makeAblation({ labels, store, server, props }) {
     setAttribute(figure, "aria-label", contexts.map(({ context, cells }) => labels.t("attention.ablation.said", { context: grouped(context), list: cells.map((cell, i) => `${labels.t(`attention.ablation.${COMBINATIONS[i].name}`)} ${times(cell?.gain)}`).join(", ") })).join(" "));
     table.replaceChildren(tableOf(contexts));
     const both = together(drawn);
-    setText(verdict, both ? labels.t(`attention.ablation.${standing(both)}`, { least: times(both.least), most: times(both.most), from: CLAIM[0], to: CLAIM[1] }) : "");
+    setText(verdict, both ? labels.t(`attention.ablation.${standing(both)}`, { gain: [...new Set([both.least, both.most].map(times))].join(labels.t("attention.ablation.to")), from: CLAIM[0], to: CLAIM[1] }) : "");
   }
 
   function said(waits) {

@@ -7,7 +7,8 @@ import { h, setText, svg } from "./dom.mjs";
 const SIZE = 1000;
 const PHASES = ["verification", "prefill"];
 const MEASURES = [["hbm", 1, bytes], ["peak", 2, bytes], ["time", 3, time]]; // name, place in a point, how it is written
-const TOLD = [128, 2 ** 13, 2 ** 17, 2 ** 20];
+const SHORTEST = 128;
+const TOLD = [SHORTEST, 2 ** 13, 2 ** 17, 2 ** 20];
 
 export function makeGrowth({ labels }) {
   const legend = h("p", { class: "sv-att-legend sv-small" });
@@ -27,17 +28,17 @@ export function makeGrowth({ labels }) {
     plots.replaceChildren(...PHASES.map((phase) => h("section", { class: "sv-att-plot-row" }, h("h3", {}, labels.t(`attention.phase.${phase}`)),
       h("div", { class: "sv-att-plot-three" }, ...MEASURES.map((measure) => plot(answer, phase, styles, measure))))));
     const queries = answer.phase === "verification" ? answer.queries : 5;
-    setText(assumptions, labels.t("attention.growth.assumptions", { heads: answer.heads, kv_heads: answer.kv_heads, dim: answer.head_dim, queries, hardware: answer.hardware.title }));
+    setText(assumptions, labels.t("attention.growth.assumptions", { heads: answer.heads, kv_heads: answer.kv_heads, dim: answer.head_dim, queries, hardware: answer.hardware.title }) + (answer.keys >= SHORTEST ? ` ${labels.t("attention.growth.here")}` : ""));
   }
 
   function plot(answer, phase, styles, [measure, place, write]) {
     const curves = styles.map(([name, style]) => ({ name, style, points: (answer.curves[phase][name] ?? []).map((point) => [point[0], point[place]]) })).filter((curve) => curve.points.length);
     const y = logScale(curves.flatMap((curve) => curve.points.map(([, value]) => value)));
-    const across = (keys) => (Math.log2(keys) - 7) / 13; // 128 to 2²⁰
+    const across = (keys) => Math.log2(keys / SHORTEST) / Math.log2(2 ** 20 / SHORTEST);
     const at = ([keys, value]) => `${(SIZE * across(keys)).toFixed(1)},${(SIZE * (1 - y.at(value))).toFixed(1)}`;
-    const here = answer.phase === phase ? across(answer.keys) : -1;
+    const here = answer.phase === phase && answer.keys >= SHORTEST ? across(answer.keys) : -1;
     const yTicks = y.ticks.filter((_, i) => i % Math.ceil(y.ticks.length / 5) === 0);
-    const xTicks = [128, 2 ** 10, 2 ** 14, 2 ** 17, 2 ** 20];
+    const xTicks = [SHORTEST, 2 ** 10, 2 ** 14, 2 ** 17, 2 ** 20];
     const drawing = svg("svg", { class: "sv-att-plot-lines", viewBox: `0 0 ${SIZE} ${SIZE}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       ...yTicks.map((value) => svg("line", { x1: 0, x2: SIZE, y1: SIZE * (1 - y.at(value)), y2: SIZE * (1 - y.at(value)) })),
       ...xTicks.map((keys) => svg("line", { y1: 0, y2: SIZE, x1: SIZE * across(keys), x2: SIZE * across(keys) })),

@@ -5,6 +5,8 @@ import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
 const TRAVELS = { standard: "attention.chip.hbm", "ascend-flash-attention-score": "attention.chip.l2", "ascend-incre-flash": "attention.chip.l2" };
 
+const ROOM_FOR_NAME = 0.08; // of the box
+
 /** What one worker holds while its step runs. */
 export function makeChip({ labels }) {
   const said = h("p", { class: "sv-att-figure" });
@@ -28,7 +30,7 @@ export function makeChip({ labels }) {
       const key = held.map((one) => one.join(" ")).join();
       if (key === shown) return;
       shown = key;
-      box.replaceChildren(...held.map(([what, size], i) => h("span", { class: `sv-att-buffer sv-att-tone-${i % 3}`, style: `flex-grow:${size}` }, what)));
+      box.replaceChildren(...held.map(([what, size], i) => h("span", { class: `sv-att-buffer sv-att-tone-${i % 3}`, style: `flex-grow:${size}` }, size > ROOM_FOR_NAME * sum ? what : "")));
       list.replaceChildren(...held.map(([what, size], i) => h("li", {}, h("span", { class: `sv-att-swatch sv-att-tone-${i % 3}`, "aria-hidden": "true" }), `${what} ${binary(size)}`)));
       setAttribute(box, "aria-label", held.length ? held.map(([what, size]) => `${what} ${binary(size)}`).join(", ") : labels.t("attention.chip.empty"));
       setText(note, labels.t(TRAVELS[name] ?? "attention.chip.fused"));

@@ -5,16 +5,17 @@ import { bytes, nameOf, pictureSentence, reachOf, rowLabel, share, statistic, st
 import { makeMatrix, themeColours } from "./attention_canvas.mjs";
 import { makeGantt } from "./attention_gantt.mjs";
 import { makeChip, makeCounters } from "./attention_memory.mjs";
-import { makeRowsTable, rowsOf } from "./attention_rows.mjs";
+import { makeRowsTable, makeVisits, rowsOf } from "./attention_rows.mjs";
 import { grouped } from "./core_lab.mjs";
 import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
 export const ROW_HEIGHT = 36; // of a query in a verification's strip, as in the style sheet
 const WIDEST_SQUARE = 560;
 
-/** `ui`: labels, root, visits (what steps did) and `refresh()`. */
+/** `ui`: labels, root, server, `refresh()`, and `lost()` for when the server no longer has the picture. */
 export function makePanel(ui) {
-  const { labels, root, visits, refresh } = ui;
+  const { labels, root, server, refresh, lost } = ui;
+  const visits = makeVisits({ server, changed: refresh, lost });
   const name = h("h3");
   const about = h("p", { class: "sv-muted sv-small" });
   const rowNames = h("ol", { class: "sv-att-names" });
@@ -41,9 +42,10 @@ export function makePanel(ui) {
   let sized = null;
   let latest = null;
   let drawn = null; // {time, picked} of the picture
+  let settled = []; // of each query of a verification {step, values}, the last that was told
 
   function onKey(event) {
-    if (event.key === "Enter" && latest?.step !== null) choose(picked ? null : matrix.cellOf(latest.step));
+    if (event.key === "Enter" && latest && latest.step !== null) choose(picked ? null : matrix.cellOf(latest.step));
     else if (event.key === "Escape" && picked) choose(null);
     else return;
     event.preventDefault();
@@ -61,7 +63,8 @@ export function makePanel(ui) {
 
   function show(answer, track) {
     scene = { answer, track };
-    [picked, sized, drawn] = [null, null, null];
+    [picked, sized, drawn, settled] = [null, null, null, []];
+    visits.forget();
     const { schedule } = track;
     const { tile: size, workers, slots, group } = schedule;
     const strips = answer.phase === "verification";
@@ -135,12 +138,12 @@ export function makePanel(ui) {
     const { answer, track: { schedule } } = scene;
     const { steps } = schedule;
     setText(tileHead, labels.t(picked ? "attention.tile.picked" : "attention.tile.title"));
-    setClass(release, "sv-hidden-keep", !picked);
+    setClass(release, "sv-hidden", !picked);
     const said = step === null ? null : stepSentence(schedule, step, labels.t);
     setText(sentence, said ? labels.t(said.key, said.args) : labels.t("attention.tile.none"));
     setAttribute(sentence, "data-kind", step === null ? "none" : steps.kind[step] ?? steps.phase[step]);
     const found = step === null || steps.kind[step] === "skipped" ? null : visits.rows(schedule.key, step);
-    table.draw(rowsOf(scene.track, answer, step, found), said ? sentence.textContent : "");
+    table.draw(settledRows(step, found), said ? sentence.textContent : "");
     const figures = step === null ? FACTS.map((one) => [one, "–"]) : [
       ["mass", share(steps.mass[step])], ["largest", steps.largest[step] === null ? "–" : statistic(steps.largest[step])], ["read", bytes(steps.hbm_read[step])],
       ["written", bytes(steps.hbm_written[step])], ["flops", steps.flops[step] ? grouped(steps.flops[step]) : "0"], ["seconds", timeOf(steps.seconds[step])],
@@ -150,6 +153,15 @@ export function makePanel(ui) {
       setText(facts.children[i].firstChild, labels.t(`attention.fact.${one}`));
       setText(facts.children[i].lastChild, text);
     });
+  }
+
+  /** Rows keep what the film's last step left them with, until it is wound back before that. */
+  function settledRows(step, found) {
+    const { answer, track } = scene;
+    const over = (visit) => visit && track.film.ends[visit.step] <= latest.time + track.film.slack;
+    const rows = rowsOf(track, answer, step, found, (query) => (over(settled[query]) ? settled[query].values : null));
+    if (answer.rows.length) rows.forEach(({ here, values }, query) => here && !picked && (settled[query] = { step, values }));
+    return rows;
   }
 
   return { node, show, draw, said: () => sentence.textContent };

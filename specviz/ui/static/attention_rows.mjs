@@ -4,6 +4,7 @@ import { rowOf } from "./core_attention.mjs";
 import { statistic } from "./core_attention_text.mjs";
 import { grouped } from "./core_lab.mjs";
 import { newestOnly } from "./core_whatif.mjs";
+import { NONE } from "./core_text.mjs";
 import { h, setAttribute, setClass, setText } from "./dom.mjs";
 
 const COLUMNS = ["largest", "m", "l", "rescale"];
@@ -26,7 +27,10 @@ export function makeVisits({ server, changed, lost }) {
       asked = rows ? null : name;
       return rows;
     },
-    forget: () => known.clear(),
+    forget() {
+      known.clear();
+      asked = null;
+    },
   };
 }
 
@@ -48,33 +52,38 @@ export function makeRowsTable({ labels }) {
     body.replaceChildren(...lines.map((line) => line.node));
   }
 
-  /** `rows`: [{name, values: a visit's numbers or null}]. */
+  /** `rows`: [{name, values: a visit's numbers or null, here: whether the told step is that visit}]. */
   function draw(rows, about) {
     const names = rows.map((row) => row.name);
     if (names.length !== lines.length || names.some((one, i) => one !== lines.names[i])) build(names);
     setText(name, about);
-    rows.forEach(({ values }, i) => {
+    rows.forEach(({ values, here }, i) => {
       const { cells, node: line } = lines[i];
-      if (values) {
+      if (!values) cells.forEach((cell) => setText(cell, NONE));
+      else {
         [values.largest, values.m_after, values.l_after, values.rescale].forEach((value, place) => setText(cells[place], statistic(value)));
         setAttribute(cells[1], "title", `${statistic(values.m_before)} → ${statistic(values.m_after)}`);
         setAttribute(cells[2], "title", `${statistic(values.l_before)} → ${statistic(values.l_after)}`);
-        setClass(cells[1], "sv-att-rose", values.m_after !== null && (values.m_before === null || values.m_after > values.m_before));
       }
-      setClass(line, "sv-att-absent", !values);
+      setClass(cells[1], "sv-att-rose", here && values.m_after !== null && (values.m_before === null || values.m_after > values.m_before));
+      setClass(line, "sv-att-absent", !here);
     });
   }
   return { node, draw };
 }
 
-/** The lines of that table: of a verification every query; of a prefill the queries of the step. Of packed heads the shown one's. */
-export function rowsOf({ schedule: { steps, group } }, { head, rows }, step, found) {
+/**
+ * The lines of that table: of a verification every query; of a prefill the queries of the step. Of packed heads the
+ * shown one's. `before(query)` are the numbers a row has from an earlier step.
+ */
+export function rowsOf({ schedule: { steps, group } }, { head, rows }, step, found, before = () => null) {
   const [from, to] = step === null ? [0, 0] : [steps.r0[step], steps.r1[step]];
-  const values = (query) => {
+  const line = (name, query) => {
     const row = rowOf(query, head, group);
-    return found && row >= from && row < to ? found[row - from] : null;
+    const here = Boolean(found) && row >= from && row < to;
+    return { name, here, values: here ? found[row - from] : before(query) };
   };
-  if (rows.length) return rows.map((row, query) => ({ name: row.text, values: values(query) }));
+  if (rows.length) return rows.map((row, query) => line(row.text, query));
   const [first, last] = [Math.floor(from / group), Math.ceil(to / group)];
-  return Array.from({ length: last - first }, (_, i) => ({ name: grouped(first + i + 1), values: values(first + i) }));
+  return Array.from({ length: last - first }, (_, i) => line(grouped(first + i + 1), first + i));
 }

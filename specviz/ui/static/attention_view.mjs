@@ -9,7 +9,6 @@ import { makeCapture } from "./attention_capture.mjs";
 import { makeControls } from "./attention_controls.mjs";
 import { makeGrowth } from "./attention_growth.mjs";
 import { makePanel, makeScale } from "./attention_panel.mjs";
-import { makeVisits } from "./attention_rows.mjs";
 import { makeSources } from "./attention_sources.mjs";
 import { makeTransport } from "./attention_transport.mjs";
 import { h, makeLabels, setAttribute, setClass, setText } from "./dom.mjs";
@@ -32,7 +31,7 @@ export async function mount({ element, props, server, watch, store = shared }) {
 export function makeView(root, props, server, store) {
   const labels = makeLabels();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  const look = { clock: "bytes", speed: 1, force: true };
+  const look = { clock: "bytes", speed: 1, force: true, answer: null, run: null };
   let lang = store.model.lang;
   let tracks = [];
   let stops = [];
@@ -42,9 +41,8 @@ export function makeView(root, props, server, store) {
 
   const capture = makeCapture({ store, server, props, changed: refresh });
   const { choice } = capture;
-  const visits = makeVisits({ server, changed: refresh, lost: capture.again });
   const player = makePlayer({ root, end: 1, seconds: SHORTEST_S, onChange: play });
-  const ui = { labels, root, store, server, props, visits, refresh };
+  const ui = { labels, root, store, server, props, refresh, lost: capture.again };
   const controls = makeControls({ ...ui, choice, change: capture.change, toRound: capture.toRound });
   const panels = [makePanel(ui), makePanel(ui)];
   const actions = {
@@ -69,7 +67,7 @@ export function makeView(root, props, server, store) {
   const transport = makeTransport({ labels, actions });
   const [growth, ablation, sources] = [makeGrowth(ui), makeAblation(ui), makeSources(ui)];
   const badge = h("p", { class: "sv-att-badge" });
-  const status = h("p", { class: "sv-lab-status", role: "status" });
+  const status = h("p", { class: "sv-lab-status sv-att-status", role: "status" });
   const retry = labels.text(h("button", { type: "button", class: "sv-button sv-choice" }), "attention.retry");
   retry.addEventListener("click", capture.again);
   const compared = h("p", { class: "sv-att-compared" });
@@ -157,8 +155,8 @@ export function makeView(root, props, server, store) {
   }
 
   function show(answer) {
-    const first = !look.answer;
-    look.answer = answer;
+    const first = Boolean(answer) && look.run !== store.model.run; // a run's first picture plays by itself
+    Object.assign(look, { answer, run: answer ? store.model.run : look.run });
     growth.show(answer);
     sources.show(answer);
     tracks = (answer?.schedules ?? []).map(makeTrack);
@@ -166,8 +164,7 @@ export function makeView(root, props, server, store) {
     setClass(panels[1].node, "sv-hidden", tracks.length < 2);
     setAttribute(stage, "data-panels", tracks.length);
     rewind();
-    if (tracks.length && first) player.play(0);
-    else if (tracks.length && !player.state.playing) player.jump(player.state.at);
+    if (first) player.play(0);
   }
 
   function drawFilm(force = false) {
