@@ -16,7 +16,7 @@ export function makeAblation({ labels, store, server, props }) {
     h("span", { class: "sv-att-key" }, h("span", { class: `sv-att-swatch sv-att-bar-${name}`, "aria-hidden": "true" }), labels.text(h("span"), `attention.ablation.${name}`))));
   const figure = h("div", { class: "sv-att-gains", role: "img" });
   const verdict = h("p", { class: "sv-att-verdict" });
-  const table = h("div", { class: "sv-scroll" });
+  const table = labels.attribute(h("div", { class: "sv-scroll", tabindex: "0", role: "region" }), "aria-label", "attention.ablation.title");
   const boxes = CONTEXTS.map((context) => {
     const input = h("input", { type: "checkbox", class: "sv-check", value: context, checked: USUAL.includes(context) });
     return { context, input, node: h("label", { class: "sv-toggle" }, input, h("span", {}, grouped(context)), isSlow(context) ? labels.text(h("span", { class: "sv-muted sv-small" }), "attention.ablation.slow") : "") };
