@@ -11,6 +11,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read while gradio 
 
 import gradio as gr
 
+from specviz.attention_lab import AttentionLab
 from specviz.laboratory import Laboratory
 from specviz.service import LoadState, Options, Service
 from specviz.trace import MAX_TRACE_BYTES
@@ -19,7 +20,7 @@ from specviz.ui.components.header import Header
 from specviz.ui.components.lab_server import LabServer
 from specviz.ui.examples import example_prompts
 from specviz.ui.i18n import strings
-from specviz.ui.tabs import lossless, microscope
+from specviz.ui.tabs import lossless, microscope, tiles
 from specviz.ui.tabs.race import RaceTab
 from specviz.ui.theme import theme
 
@@ -49,6 +50,8 @@ def build(service: Service, lang: str = "en") -> gr.Blocks:
                 scope = microscope.build(server, lang)
             with gr.Tab(words["page.tab.lossless"], id="lossless"):
                 lossless.build(server, lang)
+            with gr.Tab(words["page.tab.tiles"], id="tiles"):
+                tiles.build(AttentionLab(laboratory), lang, ASSETS / "ablation.json")
         race.follow([race.view.branch, scope.branch], tabs)
 
         async def follow_loading() -> AsyncIterator[str]:
