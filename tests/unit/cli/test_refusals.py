@@ -33,6 +33,9 @@ REFUSALS = {
     "no repeats": (["bench", "--repeat", "0"], "at least 1"),
     "unknown peer": (["bench", "--peers", "vllm"], "hf-generate, hf-assisted"),
     "no prompts file": (["bench", "--prompts", "/nowhere.jsonl"], "/nowhere.jsonl cannot be read"),
+    "contexts in words": (["ablate-attention", "--contexts", "long"], "whole numbers like 128,1024"),
+    "a context of nothing": (["ablate-attention", "--contexts", "0,128"], "2 to 1,000,000 tokens"),
+    "no repeats of the ablation": (["ablate-attention", "--repeat", "0"], "at least 1"),
     "no trace file": (["show", "/nowhere.json"], "/nowhere.json cannot be read"),
 }
 
