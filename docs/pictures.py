@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 FOLDER = Path(__file__).parent / "images"
 LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
+ATTENTION = "#attention-view .sv-card"
 PATIENCE_MS = 120_000  # the models may still be loading, and some experiments run them
 
 
@@ -96,6 +97,33 @@ def museum(page: Page) -> None:
     expect(page.locator(".sv-museum")).to_be_visible()
 
 
+def attention(page: Page) -> None:
+    tab = page.get_by_role("tab", name="Attention tiles")
+    if tab.is_visible():
+        tab.click()
+    else:  # on a phone Gradio puts the last tabs into a menu
+        page.get_by_role("button", name="More tabs").click()
+        page.locator(".overflow-dropdown").get_by_text("Attention tiles").click()
+    expect(page.locator("#attention-view .sv-att-status").first).to_have_attribute(
+        "data-state", "none", timeout=PATIENCE_MS
+    )
+    page.add_style_tag(content=".sv-transport { position: static !important }")
+
+
+def attention_prefill(page: Page) -> None:
+    attention(page)
+    view = page.locator("#attention-view")
+    view.get_by_role("button", name="Prefill").click()
+    expect(view.locator(".sv-att-panel").first).to_have_attribute("data-phase", "prefill")
+
+
+def attention_two(page: Page) -> None:
+    attention(page)
+    view = page.locator("#attention-view")
+    view.get_by_label("Beside it").select_option("flash-attention-1")
+    expect(view.locator(".sv-att-panel:visible")).to_have_count(2)
+
+
 STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "microscope": ("#microscope-view", microscope),
     "microscope-in-place": ("#race-view .sv-panel", in_place),
@@ -109,6 +137,11 @@ STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "lossless-lab-exposed": (".sv-lab", exposed),
     "lossless-whole-rounds": (".sv-lab", whole_rounds),
     "lossless-museum": (".sv-museum", museum),
+    "attention": (f"{ATTENTION} >> nth=0", attention),
+    "attention-prefill": (f"{ATTENTION} >> nth=0", attention_prefill),
+    "attention-two": (f"{ATTENTION} >> nth=0", attention_two),
+    "attention-growth": (f"{ATTENTION} >> nth=1", attention),
+    "attention-ablation": (f"{ATTENTION} >> nth=2", attention),
 }
 
 
