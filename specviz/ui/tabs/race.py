@@ -193,7 +193,7 @@ class RaceTab:
                         # Once the view shows this race, the file of the one before is not offered with it.
                         yield *shown, gr.skip() if view is None else None
                         continue
-                    self.laboratory.add(run, trace)
+                    await asyncio.to_thread(self.laboratory.add, run, trace)
                     try:
                         with TemporaryDirectory(prefix="specviz-") as folder:
                             yield *shown, await asyncio.to_thread(_file, trace, Path(folder))
