@@ -41,6 +41,7 @@ class _Watch:
 
     layer: int | None = None
     caught: tuple[Tensor, Tensor, Tensor, Tensor, float] | None = None
+    mask: Tensor | None = None
 
 
 _watch = _Watch()
@@ -50,9 +51,10 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
     output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    if module.layer_idx == _watch.layer:
+    if getattr(module, "layer_idx", None) == _watch.layer:
         scale = options.get("scaling") or 1 / math.sqrt(query.shape[-1])
         _watch.caught = (query[0], key[0], value[0], output[0].transpose(0, 1), float(scale))
+        _watch.mask = attention_mask
         raise _SeenError
     return output, None
 
@@ -65,8 +67,8 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 def capture(module: PreTrainedModel, token_ids: list[int], layer: int, queries: int) -> Captured:
     """Read ``token_ids`` in one forward and return the attention of ``layer`` (from 0) for the last ``queries`` rows.
 
-    Nothing of the module's own state changes, and no cache is used. Raises UserError if there is no such layer or
-    the model's attention cannot be watched.
+    Nothing of the module's own state changes, and no cache is used. Raises UserError if there is no such layer, the
+    model's attention cannot be watched, or it is another than softmax over all earlier positions.
     """
     layers = module.config.get_text_config(decoder=True).num_hidden_layers
     if not 0 <= layer < layers:
@@ -76,22 +78,39 @@ def capture(module: PreTrainedModel, token_ids: list[int], layer: int, queries: 
             module(torch.tensor(token_ids, device=module.device)[None], use_cache=False, logits_to_keep=1)
         if _watch.caught is None:
             raise UserError("This model's attention cannot be watched. Choose another target.")
+        if not _is_causal(_watch.mask, len(token_ids)):
+            raise UserError(
+                f"In layer {layer + 1} positions do not see every earlier one, as the schedules assume. "
+                f"Choose another layer, or an earlier round."
+            )
         q, k, v, o, scale = _watch.caught
+    if k.shape != v.shape:
+        raise UserError("This model's keys and values differ in size, which the schedules do not take.")
     rows = slice(-queries, None)
     return Captured(_plain(q[:, rows]), _plain(k), _plain(v), _plain(o[:, rows]), scale)
 
 
+def _is_causal(mask: Tensor | None, n: int) -> bool:
+    """No mask stands for the causal one. What windows or biases hide or weigh is in a mask of its own."""
+    if mask is None:
+        return True
+    return mask.dtype == torch.bool and bool(
+        (mask == torch.ones(n, n, dtype=torch.bool, device=mask.device).tril()).all()
+    )
+
+
 def _plain(tensor: Tensor) -> Tensor:
-    return tensor.float().cpu()
+    """A copy: a slice would keep all of the tensor it was cut from in memory."""
+    return tensor.to("cpu", torch.float32, copy=True)
 
 
 @contextmanager
 def _watching(module: PreTrainedModel, layer: int) -> Iterator[None]:
     before = module.config._attn_implementation
     module.set_attn_implementation(NAME)
-    _watch.layer, _watch.caught = layer, None
+    _watch.layer, _watch.caught, _watch.mask = layer, None, None
     try:
         yield
     finally:
         module.set_attn_implementation(before)
-        _watch.layer, _watch.caught = None, None
+        _watch.layer, _watch.caught, _watch.mask = None, None, None

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import DeepseekV3Config, DeepseekV3ForCausalLM, MistralConfig, MistralForCausalLM, PreTrainedModel
 
 from specviz.errors import UserError
 from specviz.models.attention import Attention
@@ -53,6 +53,30 @@ def test_a_layer_that_does_not_exist_gets_a_sentence(module: PreTrainedModel) ->
     for layer in (-1, 2):
         with pytest.raises(UserError, match="has 2 layers"):
             capture(module, TOKENS, layer, 1)
+
+
+def test_what_is_caught_weighs_no_more_than_its_rows(module: PreTrainedModel) -> None:
+    seen = capture(module, TOKENS, 0, 2)
+    for tensor in (seen.q, seen.k, seen.v, seen.o):
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+
+
+SMALL = {"vocab_size": 32, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+def test_a_window_is_refused_once_it_hides_something() -> None:
+    module = MistralForCausalLM(MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=8)).eval()
+    assert capture(module, TOKENS[:8], 0, 3).q.shape[1] == 3
+    with pytest.raises(UserError, match="do not see every earlier one"):
+        capture(module, TOKENS, 0, 3)
+    assert module.config._attn_implementation == "sdpa"
+
+
+def test_values_of_another_size_than_keys_are_refused() -> None:
+    latent = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    config = DeepseekV3Config(**SMALL, **latent, num_key_value_heads=4, first_k_dense_replace=2)
+    with pytest.raises(UserError, match="keys and values differ in size"):
+        capture(DeepseekV3ForCausalLM(config).eval(), TOKENS, 0, 3)
 
 
 def test_fused_and_materialised_attention_agree(model: LlamaModel | TransformersModel) -> None:
