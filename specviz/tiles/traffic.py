@@ -8,23 +8,24 @@ from dataclasses import replace
 from specviz.attention.hardware import Hardware
 from specviz.attention.problem import Problem
 from specviz.attention.schedules import SCHEDULES
-from specviz.attention.traffic import curve
+from specviz.attention.traffic import LENGTHS, curve
 
 Points = list[tuple[int, int, int, float]]
 VERIFICATION_ROWS = 5  # γ = 4, where the view is a prefill
 
 
-def curves(problem: Problem, hardware: Hardware, names: Sequence[str]) -> dict[str, dict[str, Points]]:
+def curves(
+    problem: Problem, hardware: Hardware, names: Sequence[str], rows: int = VERIFICATION_ROWS
+) -> dict[str, dict[str, Points]]:
     """{"verification" | "prefill": {schedule: [(keys, HBM bytes, peak bytes, modelled seconds), …]}}, all heads.
 
-    The verification has the problem's own rows. A schedule that does not take a shape is left out there.
+    The verification has so many ``rows``. A schedule that does not take a shape is left out there.
     """
-    queries = problem.queries if problem.queries < problem.keys else VERIFICATION_ROWS
-    strip = replace(problem, queries=min(queries, problem.keys))
+    longest = LENGTHS[-1]
     found: dict[str, dict[str, Points]] = {"verification": {}, "prefill": {}}
     for name in names:
         for phase, square in (("verification", False), ("prefill", True)):
-            shape = strip if not square else replace(problem, queries=problem.keys)
+            shape = replace(problem, queries=longest if square else rows, keys=longest)
             if SCHEDULES[name].refuses(shape):
                 continue
             found[phase][name] = [

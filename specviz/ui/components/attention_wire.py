@@ -39,9 +39,10 @@ def attention(
 ) -> Json:
     """A view and the schedules that were executed over it, each with the name by which its steps are asked about."""
     from specviz.tiles.execution import standard_bytes
-    from specviz.tiles.traffic import curves
+    from specviz.tiles.traffic import VERIFICATION_ROWS, curves
 
     problem = view.problem
+    rows = problem.queries if view.phase == "verification" else VERIFICATION_ROWS
     names = ["standard", *dict.fromkeys(one.plan.name for _, one in executions if one.plan.name != "standard")]
     body = {
         "phase": view.phase,
@@ -59,7 +60,8 @@ def attention(
         "hardware": {"name": hardware.name, "title": hardware.title, "figures": _figures(hardware)},
         "schedules": [_schedule(key, one) for key, one in executions],
         "standard_bytes": standard_bytes(view, head, hardware),
-        "curves": curves(problem, hardware, names),
+        "curve_queries": rows,
+        "curves": curves(problem, hardware, names, rows),
     }
     return cast_json(finite(body))
 

@@ -27,8 +27,7 @@ export function makeGrowth({ labels }) {
     legend.replaceChildren(...styles.map(([name, style]) => h("span", { class: `sv-att-key sv-att-line-key sv-att-line-${style}` }, svg("svg", { viewBox: "0 0 28 8", "aria-hidden": "true" }, svg("line", { x1: 0, x2: 28, y1: 4, y2: 4 })), nameOf(name, labels.t))));
     plots.replaceChildren(...PHASES.map((phase) => h("section", { class: "sv-att-plot-row" }, h("h3", {}, labels.t(`attention.phase.${phase}`)),
       h("div", { class: "sv-att-plot-three" }, ...MEASURES.map((measure) => plot(answer, phase, styles, measure))))));
-    const queries = answer.phase === "verification" ? answer.queries : 5;
-    setText(assumptions, labels.t("attention.growth.assumptions", { heads: answer.heads, kv_heads: answer.kv_heads, dim: answer.head_dim, queries, hardware: answer.hardware.title }) + (answer.keys >= SHORTEST ? ` ${labels.t("attention.growth.here")}` : ""));
+    setText(assumptions, labels.t("attention.growth.assumptions", { heads: answer.heads, kv_heads: answer.kv_heads, dim: answer.head_dim, queries: answer.curve_queries, hardware: answer.hardware.title }) + (answer.keys >= SHORTEST ? ` ${labels.t("attention.growth.here")}` : ""));
   }
 
   function plot(answer, phase, styles, [measure, place, write]) {

@@ -9,6 +9,7 @@ import torch
 
 from specviz.attention.closed_forms import Traffic
 from specviz.attention.hardware import find
+from specviz.attention.problem import Problem
 from specviz.attention.schedules import NAMES
 from specviz.errors import UserError
 from specviz.models.load import Pair
@@ -126,6 +127,15 @@ def test_curves_grow_as_published(view: View) -> None:
     square = drawn["prefill"]["standard"]
     assert square[-1][1] / square[-2][1] == pytest.approx(4, rel=0.01)  # Θ(N²)
     assert standard_bytes(view, 0, A100) > 0
+
+
+def test_curves_do_not_depend_on_how_short_the_picture_is() -> None:
+    one = Problem(1, 1, 9, 3, 64)
+    drawn = curves(one, A100, NAMES, rows=5)
+    assert drawn == curves(Problem(300, 300, 9, 3, 64), A100, NAMES, rows=5)
+    assert "ascend-incre-flash" not in drawn["verification"] | drawn["prefill"]
+    single = curves(one, A100, ["ascend-incre-flash"], rows=1)
+    assert list(single["verification"]) == ["ascend-incre-flash"] and not single["prefill"]
 
 
 def test_the_log_sum_exp_is_that_of_the_captured_scores(view: View) -> None:
