@@ -24,6 +24,20 @@ def open_tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name).click()
 
 
+def race(page: Page) -> None:
+    """The recorded race stopped at its seventeenth round, as far down as a screen shows."""
+    narrow = page.viewport_size is not None and page.viewport_size["width"] < 800
+    page.set_viewport_size({"width": 360, "height": 800} if narrow else {"width": 1440, "height": 1080})
+    view = page.locator("#race-view")
+    view.get_by_role("slider", name="Position in the record").fill("0")
+    for _ in range(60):
+        if view.locator(".sv-transport .sv-where").inner_text().startswith("round 17"):
+            break
+        view.get_by_role("button", name="One round on (right arrow)").click()
+        page.wait_for_timeout(100)
+    page.evaluate("window.scrollTo(0, 0)")
+
+
 def microscope(page: Page) -> None:
     open_tab(page, "Microscope")
     expect(page.locator("#microscope-view .sv-scope-status")).to_have_attribute(
@@ -124,7 +138,8 @@ def attention_two(page: Page) -> None:
     expect(view.locator(".sv-att-panel:visible")).to_have_count(2)
 
 
-STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
+STATES: dict[str, tuple[str | None, Callable[[Page], None]]] = {
+    "race": (None, race),
     "microscope": ("#microscope-view", microscope),
     "microscope-in-place": ("#race-view .sv-panel", in_place),
     "microscope-logarithmic": ("#microscope-view", logarithmic),
@@ -157,8 +172,8 @@ def take(browser: Browser, address: str, name: str, look: str) -> None:
     expect(page.locator("#race-view .sv-state")).to_be_visible()
     reach(page)
     page.wait_for_timeout(800)
-    picture = Image.open(io.BytesIO(page.locator(element).screenshot()))
-    picture.convert("RGB").quantize(256).save(FOLDER / f"{name}-{look}.png", optimize=True)
+    picture = Image.open(io.BytesIO(page.locator(element).screenshot() if element else page.screenshot()))
+    picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(FOLDER / f"{name}-{look}.png", optimize=True)
     page.close()
 
 
