@@ -70,7 +70,8 @@ def _flash_attention_3(plan: Plan, tiles: int) -> Iterator[_Task]:
     groups = [f"consumer {n + 1}" for n in range(ceil(plan.tiling.rows / WARPGROUP_ROWS))]
     load, product, softmax = _rates(plan)
     tile_bytes = keys * problem.head_dim * problem.bytes_per_element / _sharers(plan)
-    product_flops = 2 * WARPGROUP_ROWS * keys * problem.head_dim
+    rows = min(WARPGROUP_ROWS, plan.tiling.rows)
+    product_flops = 2 * rows * keys * problem.head_dim
 
     def loading(what: str, user: str, tile: int) -> _Task:
         freed = tuple((group, user, tile - STAGES) for group in groups)
@@ -88,7 +89,7 @@ def _flash_attention_3(plan: Plan, tiles: int) -> Iterator[_Task]:
                 yield values(group, tile - 1)
             yield _Task(group, "matrix", "Q·Kᵀ", tile, product(product_flops), (("producer", "K", tile),))
             after = ((group, "Q·Kᵀ", tile),)
-            yield _Task(group, "softmax", "softmax", tile, softmax(WARPGROUP_ROWS * keys), after)
+            yield _Task(group, "softmax", "softmax", tile, softmax(rows * keys), after)
     for group in groups:
         yield values(group, tiles - 1)
 
