@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -106,6 +107,7 @@ ASCEND_910B = Hardware(
 )
 KNOWN = {hardware.name: hardware for hardware in (A100, H100, ASCEND_910B)}
 THIS_MACHINE = "this-machine"
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 NAMES = (*KNOWN, THIS_MACHINE)
 
 
@@ -156,22 +158,28 @@ def this_machine() -> Hardware:
 
 def _caches() -> tuple[str, tuple[int, int]]:
     """Bytes of a core's own L2, and of the cache that all cores share (0 if none)."""
-    folders = sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"))
-    sizes = {}
-    for folder in folders:
-        level, size = ((folder / name).read_text().strip() for name in ("level", "size"))
-        match = re.fullmatch(r"(\d+)([KM]?)", size)
-        if match:
-            sizes[int(level)] = int(match[1]) * {"": 1, "K": KIB, "M": MIB}[match[2]]
-    if 2 in sizes:
+    sizes = _linux_caches()
+    if sizes.get(2):
         return "Linux, /sys/devices/system/cpu", (sizes[2], sizes.get(3, 0))
     try:
-        stated = subprocess.run(["sysctl", "-n", "hw.l2cachesize"], capture_output=True, text=True, check=True).stdout
-        return "macOS, sysctl", (int(stated), 0)
+        stated = int(subprocess.run(["sysctl", "-n", "hw.l2cachesize"], capture_output=True, check=True).stdout)
     except (OSError, ValueError, subprocess.CalledProcessError):
-        raise UserError(
-            f"This system does not state its cache sizes. Choose other hardware: {', '.join(KNOWN)}."
-        ) from None
+        stated = 0
+    if stated <= 0:
+        raise UserError(f"This system does not state its cache sizes. Choose other hardware: {', '.join(KNOWN)}.")
+    return "macOS, sysctl", (stated, 0)
+
+
+def _linux_caches() -> dict[int, int]:
+    """Bytes by level, as far as they are stated: virtual machines may list a cache without its size."""
+    sizes = {}
+    for folder in sorted(CACHES.glob("index*")):
+        with suppress(OSError):
+            level, size = ((folder / name).read_text().strip() for name in ("level", "size"))
+            match = re.fullmatch(r"(\d+)([KM]?)", size)
+            if match:
+                sizes[int(level)] = int(match[1]) * {"": 1, "K": KIB, "M": MIB}[match[2]]
+    return sizes
 
 
 def _measured_bandwidth() -> float:

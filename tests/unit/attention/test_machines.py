@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from specviz.attention import hardware, schedules, timeline
 from specviz.attention.hardware import A100, ASCEND_910B, H100, Figure
 from specviz.attention.problem import Problem
+from specviz.attention.steps import Plan
 from specviz.errors import UserError
 
 
@@ -29,6 +31,21 @@ def test_what_is_not_published_is_marked() -> None:
     assert ASCEND_910B.flops.status == "derived"
     assert pytest.approx(ASCEND_910B.flops.value, rel=0.01) == 24 * 16**3 * 2 * 1.85e9
     assert H100.exponentials and H100.exponentials.status == "published"
+
+
+@pytest.mark.parametrize("size", [None, "0K", "about 1 MB"])
+def test_a_system_that_does_not_state_its_caches_gets_a_sentence(
+    size: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index2"
+    folder.mkdir()
+    (folder / "level").write_text("2\n")
+    if size:
+        (folder / "size").write_text(f"{size}\n")
+    monkeypatch.setattr(hardware, "CACHES", tmp_path)
+    monkeypatch.setenv("PATH", "")  # no sysctl either
+    with pytest.raises(UserError, match="does not state its cache sizes"):
+        hardware.find("this-machine")
 
 
 def test_this_machine_is_measured() -> None:
@@ -110,3 +127,14 @@ def test_the_cube_core_is_two_blocks_ahead() -> None:
 def test_what_is_not_modelled_is_refused() -> None:
     with pytest.raises(UserError, match="modelled for"):
         timeline.timeline(schedules.plan("standard", Problem(5, 512), H100))
+
+
+def test_tiles_of_a_few_rows_take_the_overlap_less_time() -> None:
+    plan = schedules.plan("flash-attention-3", Problem(512, 512), H100)
+    few = replace(plan, tiling=replace(plan.tiling, rows=8))
+    assert longest(few, "matrix") == pytest.approx(longest(plan, "matrix") / 8)
+    assert longest(few, "softmax") == pytest.approx(longest(plan, "softmax") / 8)
+
+
+def longest(plan: Plan, unit: str) -> float:
+    return max(span.end - span.start for span in timeline.timeline(plan) if span.unit == unit)
