@@ -60,12 +60,12 @@ def look(trace: Trace, round_index: int, pair: Pair, phase: Phase, layer: int) -
     """
     check_models(trace, pair)
     check_ids(trace, pair.target)
-    round_ = round_at(trace, round_index)
-    drafted = [position.token_id for position in round_.drafted]
     if phase == "prefill":
         token_ids, queries = list(trace.prompt.token_ids), len(trace.prompt.token_ids)
         rows: tuple[Row, ...] = ()
     else:
+        round_ = round_at(trace, round_index)
+        drafted = [position.token_id for position in round_.drafted]
         token_ids, queries = [*context_of(trace, round_index), *drafted], len(drafted) + 1
         last = Row(pair.texts[token_ids[-queries]], None)
         rows = (last, *(Row(pair.texts[one.token_id], one.verdict) for one in round_.drafted))

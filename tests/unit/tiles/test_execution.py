@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +52,13 @@ def test_rows_are_the_tokens_that_were_verified(pair: Pair, trace: Trace) -> Non
     square = look(trace, 5, pair, "prefill", 0)
     assert square.problem.queries == square.problem.keys == len(trace.prompt.token_ids)
     assert square.rows == ()
+
+
+def test_the_prefill_of_a_run_without_rounds_is_shown(pair: Pair, trace: Trace) -> None:
+    standard = replace(trace, runs=tuple(run for run in trace.runs if run.kind == "standard"))
+    assert look(standard, 0, pair, "prefill", 0).problem.queries == len(trace.prompt.token_ids)
+    with pytest.raises(UserError, match="no speculative round"):
+        look(standard, 0, pair, "verification", 0)
 
 
 @pytest.mark.parametrize("tile", [None, (16, 16), (8, 24)], ids=str)
