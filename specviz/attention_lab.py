@@ -99,7 +99,7 @@ class AttentionLab:
         """A device by name; this machine is measured once. Raises UserError."""
         from specviz.attention import hardware
 
-        if name != hardware.THIS_MACHINE:
+        if name.lower() != hardware.THIS_MACHINE:
             return hardware.find(name)
         self._machine = self._machine or hardware.find(name)
         return self._machine
@@ -119,4 +119,4 @@ class AttentionLab:
                 raise UserError("The measurement was stopped.")
             return cells
 
-        return self._laboratory.ask(work, f"attention {owner}")
+        return self._laboratory.ask(work, f"ablation {owner}")

@@ -125,6 +125,18 @@ def test_attention_times_decoding_is_measured_here(ask: Ask) -> None:
     ]
 
 
+def test_looking_at_a_picture_does_not_end_a_measurement(server: AttentionServer) -> None:
+    attention, _, ablate = server.functions
+
+    async def both() -> tuple[dict[str, Any], dict[str, Any]]:
+        measured = asyncio.create_task(ablate({"context": 60, "owner": "me"}))
+        await asyncio.sleep(0)
+        return await attention(GOOD | {"round": 2}), await measured
+
+    looked, measured = asyncio.run(both())
+    assert looked["queries"] and len(measured["rows"]) == 4
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
