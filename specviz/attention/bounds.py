@@ -16,6 +16,7 @@ MOST_BYTES = 2e9
 def check_affordable(plan: Plan, one_head: bool = False) -> None:
     """Of all heads, or of one: raises UserError for what would take more than some seconds, or too much memory."""
     problem, tiling = plan.problem, plan.tiling
+    remedy = "Choose larger tiles or a shorter text." if one_head else "Give fewer queries, keys or heads."
     share = problem.heads // tiling.group if one_head else 1
     grid = closed_forms.row_tiles(problem, tiling) // share * ceil(problem.keys / tiling.keys)
     steps = grid * (1 if plan.schedule.skips else 2)
@@ -23,7 +24,7 @@ def check_affordable(plan: Plan, one_head: bool = False) -> None:
     if steps > MOST_STEPS or flops > MOST_FLOPS:
         raise UserError(
             f"{plan.name} would take {steps:,} steps and {flops / 1e9:,.0f} GFLOP here; at most {MOST_STEPS:,} and "
-            f"{MOST_FLOPS / 1e9:,.0f} are executed. Give fewer queries, keys or heads."
+            f"{MOST_FLOPS / 1e9:,.0f} are executed. {remedy}"
         )
     rows = problem.heads * problem.queries
     gathered = rows * tiling.splits * (problem.head_dim + 2)
@@ -33,5 +34,5 @@ def check_affordable(plan: Plan, one_head: bool = False) -> None:
     if needed > MOST_BYTES:
         raise UserError(
             f"{plan.name} would need {needed / 1e9:.1f} GB here; at most {MOST_BYTES / 1e9:.0f} GB are used. "
-            f"Give fewer queries, keys or heads."
+            f"{remedy}"
         )

@@ -13,6 +13,7 @@ from specviz.attention.hardware import find
 from specviz.attention.problem import Problem
 from specviz.attention.schedules import NAMES
 from specviz.errors import UserError
+from specviz.models.attention_hook import Captured
 from specviz.models.load import Pair
 from specviz.settings import make_settings
 from specviz.tiles.execution import Execution, execute, standard_bytes
@@ -124,6 +125,16 @@ def test_what_cannot_be_shown_gets_a_sentence(view: View, asked: dict[str, Any],
     wanted: dict[str, Any] = {"head": 0, "name": "flash-attention-2", "tile": None} | asked
     with pytest.raises(UserError, match=sentence):
         execute(view, wanted["head"], wanted["name"], A100, wanted["tile"])
+
+
+def long_prefill(n: int) -> View:
+    q, kv = torch.randn(9, n, 64), torch.randn(3, n, 64)
+    return View("prefill", 0, 30, Captured(q, kv, kv, torch.zeros_like(q), 0.125), (), 2)
+
+
+def test_too_many_tiles_are_refused_with_what_can_be_chosen_on_the_page() -> None:
+    with pytest.raises(UserError, match="250,000 steps.*Choose larger tiles"):
+        execute(long_prefill(4000), 0, "flash-attention-2", A100, (8, 8))
 
 
 def test_curves_grow_as_published(view: View) -> None:
