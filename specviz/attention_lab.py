@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from specviz.tiles.view import Phase, View
 
 VIEW_BYTES = 128 * 2**20
-EXECUTION_BYTES = 128 * 2**20
+EXECUTION_BYTES = 256 * 2**20
 GONE = "This picture is no longer on the server."
 LONGEST_ABLATION = 8192
 # By name, for a page that is there before PyTorch is; a test holds them against the room they come from.

@@ -19,6 +19,7 @@ from specviz.tiles.view import View
 
 Column = list[Any]
 LARGEST_TILE = 1024
+VISIT_BYTES = 2000  # of a visit's records and columns beside the numbers of its rows, as measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Execution:
     @property
     def bytes(self) -> int:
         """What it weighs in memory, about."""
-        return sum(7 * visit.m_after.nbytes + 400 for visit in self.visits)
+        return sum(7 * visit.m_after.nbytes + VISIT_BYTES for visit in self.visits)
 
 
 def execute(view: View, head: int, name: str, hardware: Hardware, tile: tuple[int, int] | None = None) -> Execution:
