@@ -33,6 +33,5 @@ def check_affordable(plan: Plan, one_head: bool = False) -> None:
     needed = FLOAT * (gathered + scores + 4 * cached + 6 * rows * problem.head_dim)
     if needed > MOST_BYTES:
         raise UserError(
-            f"{plan.name} would need {needed / 1e9:.1f} GB here; at most {MOST_BYTES / 1e9:.0f} GB are used. "
-            f"{remedy}"
+            f"{plan.name} would need {needed / 1e9:.1f} GB here; at most {MOST_BYTES / 1e9:.0f} GB are used. {remedy}"
         )

@@ -133,7 +133,7 @@ def long_prefill(n: int) -> View:
 
 
 def test_too_many_tiles_are_refused_with_what_can_be_chosen_on_the_page() -> None:
-    with pytest.raises(UserError, match="250,000 steps.*Choose larger tiles"):
+    with pytest.raises(UserError, match=r"250,000 steps.*Choose larger tiles"):
         execute(long_prefill(4000), 0, "flash-attention-2", A100, (8, 8))
 
 
