@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from specviz.errors import UserError
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from specviz.models.load import Pair
     from specviz.tiles.execution import Execution
     from specviz.tiles.view import Phase, View
+    from specviz.trace import Settings
 
 VIEW_BYTES = 128 * 2**20
 EXECUTION_BYTES = 256 * 2**20
 GONE = "This picture is no longer on the server."
 LONGEST_ABLATION = 8192
+WARM_UP = 16  # tokens before and in an answer that is not counted: what runs first is slow
 # By name, for a page that is there before PyTorch is; a test holds them against the room they come from.
 SCHEDULES = (
     "standard",
@@ -113,10 +115,17 @@ class AttentionLab:
         def work(pair: Pair, should_stop: ShouldStop) -> Sequence[Cell]:
             from specviz.bench.ablation import ablate, fitting
 
+            def measure(settings: Settings, length: int) -> Sequence[Cell]:
+                return tuple(ablate(pair, settings, length, poll=lambda: "cancelled" if should_stop() else None))
+
             (length,) = fitting(pair, settings, [context])
-            cells = tuple(ablate(pair, settings, length, poll=lambda: "cancelled" if should_stop() else None))
+            measure(replace(settings, max_new_tokens=WARM_UP), min(length, WARM_UP))
+            cells = measure(settings, length)
             if len(cells) < 4:
-                raise UserError("The measurement was stopped.")
+                raise UserError(
+                    "The measurement was stopped: all four decodings have as much time as a run may take here. "
+                    "Choose a shorter context, or measure with the command ablate-attention."
+                )
             return cells
 
         return self._laboratory.ask(work, f"ablation {owner}")

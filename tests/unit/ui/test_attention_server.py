@@ -18,6 +18,7 @@ from specviz.events import Done
 from specviz.laboratory import Laboratory
 from specviz.models.load import Pair, load_pair
 from specviz.race import race
+from specviz.runner import Limits
 from specviz.service import Options, Service
 from specviz.settings import make_settings
 from specviz.trace import Trace
@@ -123,6 +124,16 @@ def test_attention_times_decoding_is_measured_here(ask: Ask) -> None:
         ("fused", "standard"),
         ("fused", "speculative"),
     ]
+
+
+def test_a_measurement_that_is_stopped_says_so(pair: Pair) -> None:
+    service = Service(Options(limits=Limits(run_s=0.0)), load=lambda options, report: pair)
+    lab = AttentionLab(Laboratory(service))
+    ticket = lab.ablate(60, "me")
+    while not ticket.ended:
+        ticket.read(timeout=0.1)
+    service.close()
+    assert "as much time as a run may take here" in (ticket.error or "")
 
 
 def test_looking_at_a_picture_does_not_end_a_measurement(server: AttentionServer) -> None:
