@@ -94,9 +94,11 @@ def _lengths(text: str) -> list[int]:
 
 
 def _table(rows: list[dict[str, object]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title="Medians over the repeats; gains over materialised, standard")
+    title = "Medians over the repeats; gains over materialised, standard"
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False, title=title)
     for column in ("context", "attention", "decoding", "tok/s", "gain", "forward", "prefill", "α"):
-        table.add_column(column, justify="left" if column in ("attention", "decoding") else "right")
+        named = column in ("attention", "decoding")
+        table.add_column(column, justify="left" if named else "right", no_wrap=named)
     for row in rows:
         alpha = row["alpha"]
         table.add_row(

@@ -157,13 +157,14 @@ class _Laboratory:
         return Text(f"Round {self.index + 1} of the run: {'; '.join(places)}. {self.draws:,} redraws.")
 
     def table(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD)
+        table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
         for column in ("rule or exhibit", "draft", "TV exact", "TV sampled", "χ²", "p-value", "verdict"):
-            table.add_column(column, justify="left" if column in ("rule or exhibit", "verdict") else "right")
+            named = column in ("rule or exhibit", "verdict")
+            table.add_column(column, justify="left" if named else "right", no_wrap=named)
         for place, one in self.findings:
             table.add_row(
                 one.exhibit or one.rule, str(place + 1), f"{one.tv_exact:.6f}", f"{one.tv_sampled:.6f}",
-                _shown(one.chi2, ".1f", "∞" if one.p_value == 0 else "–"), _shown(one.p_value, ".3g", "–"),
+                _shown(one.chi2, _digits(one.chi2), "∞" if one.p_value == 0 else "–"), _shown(one.p_value, ".3g", "–"),
                 one.verdict, style="red" if one.verdict in ("lossy", "exposed") else None,
             )  # fmt: skip
         return table
@@ -176,6 +177,10 @@ class _Laboratory:
         if rule != "greedy-match":
             self.distances[place] = drawn.tv_pq
         return drawn.lanes[-1].finding
+
+
+def _digits(chi2: float | None) -> str:
+    return ".1f" if chi2 is None or chi2 < 1e5 else ".2e"
 
 
 def _shown(value: float | None, form: str, otherwise: str) -> str:

@@ -61,7 +61,8 @@ def tiles(
         tensors = _random(problem, seed)
         wanted = expected(problem, *tensors)
         reports = [_report(plan, tensors, wanted) for plan in plans]
-    console.print(_heading(problem, device.title), _table(reports), *map(Text, left_out))
+    console.print(_heading(problem, device.title), _walked(reports), _moved(reports))
+    console.print(_agreement(reports), *map(Text, left_out), sep="\n")
     console.print("Published schedules, executed on random tensors; not a hardware trace.", style="dim")
     if json_file:
         document: Any = reports if schedule == ALL else reports[0]
@@ -157,24 +158,43 @@ def _heading(problem: Problem, title: str) -> Text:
     )
 
 
-def _table(reports: list[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("schedule")
-    for column in (
-        "tile", "splits", "steps", "full", "masked", "skipped", "HBM read", "written", "closed form", "MFLOP",
-        "on chip", "largest difference",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
+def _walked(reports: list[dict[str, Any]]) -> Table:
+    table = _by_schedule("tile", "splits", "steps", "full", "masked", "skipped")
     for one in reports:
-        counted, form, kinds = one["counted"], one["closed_form"], one["tiles"]
+        kinds = one["tiles"]
         table.add_row(
             one["schedule"], f"{one['tile']['rows']}×{one['tile']['keys']}", str(one["splits"]), f"{one['steps']:,}",
             f"{kinds['full']:,}", f"{kinds['masked']:,}", f"{kinds['skipped']:,}",
-            _kib(counted["hbm_read"]), _kib(counted["hbm_written"]), "equal" if counted == form else "differs",
+        )  # fmt: skip
+    return table
+
+
+def _moved(reports: list[dict[str, Any]]) -> Table:
+    table = _by_schedule("HBM read, KiB", "written, KiB", "MFLOP", "on chip, KiB", "largest error")
+    for one in reports:
+        counted = one["counted"]
+        table.add_row(
+            one["schedule"], _kib(counted["hbm_read"]), _kib(counted["hbm_written"]),
             f"{counted['flops'] / 1e6:,.1f}", _kib(one["on_chip_peak_bytes"]), f"{one['largest_difference']:.1e}",
         )  # fmt: skip
     return table
 
 
+def _by_schedule(*columns: str) -> Table:
+    """One row a schedule: two tables fit into 80 characters where one of all figures does not."""
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    table.add_column("schedule", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _agreement(reports: list[dict[str, Any]]) -> Text:
+    apart = [one["schedule"] for one in reports if one["counted"] != one["closed_form"]]
+    if apart:
+        return Text(f"Counted differs from the closed form: {', '.join(apart)}.", style="red")
+    return Text("What was counted equals the closed forms. Largest error: of the output, against float64 attention.")
+
+
 def _kib(count: int) -> str:
-    return f"{count / 1024:,.1f} KiB"
+    return f"{count / 1024:,.1f}"

@@ -23,7 +23,9 @@ def test_all_schedules_that_take_the_shape_are_reported(command: Command, tmp_pa
     ]  # fmt: skip
     assert "Left out: ascend-incre-flash takes one query, and there are 5." in result.stdout
     assert "not a hardware trace" in result.stdout
+    assert "What was counted equals the closed forms." in result.stdout
     for one in reports:
+        assert result.stdout.count(f" {one['schedule']} ") == 2, "whole in both tables, at 80 characters"
         assert one["counted"] == one["closed_form"]
         assert one["largest_difference"] < 1e-5
         assert one["steps"] > 0 and one["on_chip_peak_bytes"] > 0
