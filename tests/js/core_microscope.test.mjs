@@ -81,6 +81,9 @@ test("a draw has a line with its limit; at temperature 0 and behind a rejection 
   const { kind, u, limit, below, args } = lineOf(outcomeOf(rejected), 1);
   assert.deepEqual([kind, u, limit, below], ["draw", 0.5, 0.25, true]);
   assert.equal(t("microscope.line.draw_formula", args), "p/q = 0.1000 / 0.4000 = 0.25");
+  const unlikely = outcomeOf(rejected);
+  Object.assign(unlikely.positions[1], { p: 0.000021, q: 0.00003 });
+  assert.equal(t("microscope.line.draw_formula", lineOf(unlikely, 1).args), "p/q = 2.1·10⁻⁵ / 3.0·10⁻⁵ = 0.70");
   assert.equal(lineOf(outcomeOf(rejected), 2), null);
   assert.equal(lineOf(outcomeOf(rejected), 3), null);
   assert.equal(lineOf(outcomeOf(rejected, { temperature: 0 }), 1), null);

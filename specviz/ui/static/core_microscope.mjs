@@ -20,6 +20,9 @@ export function small(value) {
   return `${digits}·10⁻${[...exponent].map((one) => SUPERSCRIPT[one]).join("")}`;
 }
 
+/** One side of p/q: four digits, so that the quotient can be checked, or as many as a small one has. */
+const factor = (value) => (value >= 0.00095 ? fixed(value, 4) : small(value));
+
 /** A probability as a fraction of the axis. */
 export function onAxis(value, logarithmic) {
   if (!(value > 0)) return 0;
@@ -155,7 +158,7 @@ export function lineOf(outcome, place) {
   const { u, p, q, limit, measure, verdict } = position;
   if (u !== null && limit !== null) {
     const [shown, least] = apart(u, limit);
-    return { kind: "draw", u, mark: u, limit, below: true, verdict, args: { u: shown, limit: least, p: fixed(p, 4), q: fixed(q, 4), ratio: q > 0 ? ratio(p / q) : NONE } };
+    return { kind: "draw", u, mark: u, limit, below: true, verdict, args: { u: shown, limit: least, p: factor(p), q: factor(q), ratio: q > 0 ? ratio(p / q) : NONE } };
   }
   const compared = comparison(outcome, place);
   if (!compared) return null;
