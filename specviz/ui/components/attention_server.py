@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from specviz.attention_lab import AttentionLab
 from specviz.errors import UserError
 from specviz.runner import Ticket
+from specviz.shelf import Shelf
 from specviz.ui.components import attention_wire
-from specviz.ui.components.lab_server import Json, answered, guarded, text, whole
+from specviz.ui.components.lab_server import POLL_S, Json, answered, guarded, text, whole
 
 if TYPE_CHECKING:
+    from specviz.bench.ablation import Cell
     from specviz.tiles.view import Phase
 
 PHASES = ("verification", "prefill")
+LISTEN_S = 4.0  # a page asks again after that; one that was left does not, and its measurement ends
+MEASUREMENTS = 64  # more than can wait in the queue
 
 
 class AttentionServer:
-    """What ``server.attention(…)``, ``attention_step`` and ``ablate`` do."""
+    """What ``server.attention(…)``, ``attention_step``, ``ablate``, ``ablation`` and ``stop_ablation`` do."""
 
     def __init__(self, lab: AttentionLab) -> None:
         self._lab = lab
+        self._measuring: Shelf[Ticket[Sequence[Cell]]] = Shelf(MEASUREMENTS)
         self.functions: list[Callable[..., Any]] = [
             guarded(self._attention, "attention"),
             guarded(self._step, "attention_step"),
             guarded(self._ablate, "ablate"),
+            guarded(self._ablation, "ablation"),
+            guarded(self._stop_ablation, "stop_ablation"),
         ]
 
     async def _attention(self, asked: Mapping[str, Any]) -> Json:
@@ -58,8 +66,30 @@ class AttentionServer:
         return attention_wire.visit(execution.visits[step])
 
     async def _ablate(self, asked: Mapping[str, Any]) -> Json:
-        cells = await answered(self._lab.ablate(whole(asked, "context"), text(asked, "owner")))
-        return await asyncio.to_thread(attention_wire.ablation, cells)
+        owner = text(asked, "owner")
+        self._measuring.put(owner, self._lab.ablate(whole(asked, "context"), owner), 1)
+        return await self._ablation(asked)
+
+    async def _ablation(self, asked: Mapping[str, Any]) -> Json:
+        """The rows of a measurement, or {"busy": true} after a while: then it is asked for again."""
+        ticket = self._measurement(asked)
+        until = time.monotonic() + LISTEN_S
+        while not ticket.ended and time.monotonic() < until:
+            ticket.read()
+            await asyncio.sleep(POLL_S)
+        if not ticket.ended:
+            return {"busy": True}
+        return await asyncio.to_thread(attention_wire.ablation, await answered(ticket))
+
+    async def _stop_ablation(self, asked: Mapping[str, Any]) -> Json:
+        self._measurement(asked).cancel()
+        return {}
+
+    def _measurement(self, asked: Mapping[str, Any]) -> Ticket[Sequence[Cell]]:
+        ticket = self._measuring.get(text(asked, "owner"))
+        if ticket is None:
+            raise UserError("No measurement is going on.")
+        return ticket
 
 
 def _names(asked: Mapping[str, Any]) -> list[str]:

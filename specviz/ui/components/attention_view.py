@@ -13,8 +13,9 @@ class AttentionView(gr.HTML):
     """Shows the run and the round that the page's other components share.
 
     ``schedules`` and ``hardware`` list what can be chosen, each {name} and {name, title}; ``ablation`` is a recorded
-    measurement of attention × decoding, or None. ``server_functions`` are named ``attention``, ``attention_step`` and
-    ``ablate``. ``lang`` may be updated at any time and changes the words on the page at once.
+    measurement of attention × decoding, or None. ``server_functions`` are named ``attention``, ``attention_step``,
+    ``ablate``, ``ablation`` and ``stop_ablation``. ``lang`` may be updated at any time and changes the words on the
+    page at once.
     """
 
     def __init__(

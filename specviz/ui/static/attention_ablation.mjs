@@ -10,7 +10,7 @@ const UNFINISHED = ["loading", "queued", "running"];
 const FIGURES = [["tok_s", rate], ["gain", times], ["forward_s", time], ["prefill_s", time], ["peak_memory_bytes", bytes], ["alpha", percent]];
 
 export function makeAblation({ labels, store, server, props }) {
-  const state = { measured: [], busy: null, queue: [], problem: null };
+  const state = { measured: [], busy: null, queue: [], stopping: false, problem: null };
   const source = h("p", { class: "sv-att-source" });
   const legend = h("p", { class: "sv-att-legend sv-small" }, ...COMBINATIONS.map(({ name }) =>
     h("span", { class: "sv-att-key" }, h("span", { class: `sv-att-swatch sv-att-bar-${name}`, "aria-hidden": "true" }), labels.text(h("span"), `attention.ablation.${name}`))));
@@ -29,7 +29,8 @@ export function makeAblation({ labels, store, server, props }) {
     h("div", { class: "sv-deck" }, labels.text(h("span"), "attention.ablation.contexts"), ...boxes.map((box) => box.node), measure, stop), status);
   measure.addEventListener("click", run);
   stop.addEventListener("click", () => {
-    state.queue = [];
+    Object.assign(state, { queue: [], stopping: true });
+    server.stop_ablation({ owner: store.owner }).catch(() => {});
     draw();
   });
   for (const { input } of boxes) input.addEventListener("change", draw);
@@ -39,23 +40,31 @@ export function makeAblation({ labels, store, server, props }) {
   const chosen = () => boxes.filter(({ input }) => input.checked).map(({ context }) => context);
 
   async function run() {
-    Object.assign(state, { queue: chosen(), problem: null });
+    Object.assign(state, { queue: chosen(), stopping: false, problem: null });
     let results = [];
     while (state.queue.length && !state.problem) {
       state.busy = state.queue.shift();
       draw();
-      const answer = await server.ablate({ context: state.busy, owner: store.owner }).catch(() => undefined);
+      const answer = await measured(state.busy).catch(() => undefined);
       if (answer?.rows) state.measured = results = [...results, ...answer.rows];
-      else state.problem = answer?.error ?? labels.t("attention.ablation.failed");
+      else if (!state.stopping) state.problem = answer?.error ?? labels.t("attention.ablation.failed");
     }
     state.busy = null;
     draw();
   }
 
+  /** Asked for again and again: the server ends what no page waits for. */
+  async function measured(context) {
+    let answer = await server.ablate({ context, owner: store.owner });
+    while (answer?.busy) answer = await server.ablation({ owner: store.owner });
+    return answer;
+  }
+
   function draw() {
     const waits = UNFINISHED.includes(store.model.state);
     measure.disabled = Boolean(state.busy) || waits || !chosen().length;
-    setClass(stop, "sv-hidden-keep", !state.busy || !state.queue.length);
+    setClass(stop, "sv-hidden-keep", !state.busy);
+    stop.disabled = state.stopping;
     setText(status, said(waits));
     setAttribute(status, "data-state", state.busy ? "busy" : state.problem ? "problem" : "none");
     if (drawn === rows()) return;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from specviz.runner import Limits
 from specviz.service import Options, Service
 from specviz.settings import make_settings
 from specviz.trace import Trace
+from specviz.ui.components import attention_server
 from specviz.ui.components.attention_server import AttentionServer
 
 Ask = Callable[..., dict[str, Any]]
@@ -136,8 +138,29 @@ def test_a_measurement_that_is_stopped_says_so(pair: Pair) -> None:
     assert "as much time as a run may take here" in (ticket.error or "")
 
 
+def test_a_measurement_is_asked_for_again_until_it_is_over_or_stopped(
+    ask: Ask, server: AttentionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_server, "LISTEN_S", 0.0)
+    answer = ask("ablate", context=60, owner="me")
+    assert answer == {"busy": True}
+    while answer.get("busy"):
+        time.sleep(0.05)
+        answer = ask("ablation", owner="me")
+    assert len(answer["rows"]) == 4
+
+    ask("ablate", context=150, owner="me")
+    assert ask("stop_ablation", owner="me") == {}
+    answer = {"busy": True}
+    while answer.get("busy"):
+        time.sleep(0.05)
+        answer = ask("ablation", owner="me")
+    assert "error" in answer
+    assert "No measurement" in ask("ablation", owner="nobody")["error"]
+
+
 def test_looking_at_a_picture_does_not_end_a_measurement(server: AttentionServer) -> None:
-    attention, _, ablate = server.functions
+    attention, _, ablate, *_ = server.functions
 
     async def both() -> tuple[dict[str, Any], dict[str, Any]]:
         measured = asyncio.create_task(ablate({"context": 60, "owner": "me"}))
