@@ -26,10 +26,10 @@ VISIT_BYTES = 2000  # of a visit's records and columns beside the numbers of its
 class Execution:
     """A plan walked over one query head of a view, and the heads packed with it.
 
-    ``visits`` hold what each step did to its rows; ``columns`` are the plain figures of the steps, one list a figure;
-    ``buffers`` the distinct contents of on-chip memory, which the column ``held`` points into. ``counted`` is the tally
-    of these steps, ``time`` modelled for all heads. ``from_exact`` is the largest difference of O from float64
-    attention, ``from_model`` from the model's own output.
+    ``visits`` hold what each step did to its rows; ``columns`` are the plain figures of the steps, one list a figure,
+    with workers numbered within the head; ``buffers`` the distinct contents of on-chip memory, which the column
+    ``held`` points into. ``counted`` is the tally of these steps, ``time`` modelled for all heads. ``from_exact`` is
+    the largest difference of O from float64 attention, ``from_model`` from the model's own output.
     """
 
     plan: Plan
@@ -110,8 +110,10 @@ def _columns(
 ) -> tuple[dict[str, Column], tuple[tuple[Buffer, ...], ...]]:
     known: dict[tuple[Buffer, ...], int] = {}
     rows = [_figures(plan, visit, run, known) for visit in visits]
+    numbers = {worker: i for i, worker in enumerate(sorted({visit.step.worker for visit in visits}))}
     names = rows[0].keys() if rows else ()
-    return {name: [row[name] for row in rows] for name in names}, tuple(known)
+    columns: dict[str, Column] = {name: [row[name] for row in rows] for name in names}
+    return columns | {"worker": [numbers[visit.step.worker] for visit in visits]}, tuple(known)
 
 
 def _figures(plan: Plan, visit: Visit, run: OnlineSoftmax, known: dict[tuple[Buffer, ...], int]) -> dict[str, Any]:
@@ -119,7 +121,6 @@ def _figures(plan: Plan, visit: Visit, run: OnlineSoftmax, known: dict[tuple[Buf
     largest = float(visit.largest.max())
     weighted = bool((visit.tile_sum > 0).any())
     return {
-        "worker": step.worker,
         "phase": step.phase,
         "kind": step.kind,
         "r0": step.rows.start,

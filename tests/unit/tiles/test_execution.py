@@ -99,6 +99,8 @@ def test_columns_are_of_one_length_and_point_at_their_buffers(view: View) -> Non
     kinds = one.columns["kind"]
     assert ("skipped" in kinds) == (view.phase == "prefill")
     assert one.workers == -(-view.problem.queries // 16)
+    last = execute(view, view.problem.heads - 1, "flash-attention-2", A100, (16, 16))
+    assert last.columns["worker"] == one.columns["worker"], "workers are numbered within the head"
 
 
 def test_one_query_runs_ascends_incremental_kernel_and_more_are_refused(pair: Pair, trace: Trace, view: View) -> None:
