@@ -36,8 +36,8 @@ def from_json(data: str | bytes) -> Trace:
         trace = _ADAPTER.validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise TraceError(f"This is not a SpecViz trace of version {SCHEMA_VERSION}: {place}: {first['msg']}.") from None
+        reason = ": ".join(part for part in (".".join(map(str, first["loc"])), first["msg"]) if part)
+        raise TraceError(f"This is not a SpecViz trace of version {SCHEMA_VERSION}: {reason}.") from None
     if flaw := contradiction(trace):
         raise TraceError(f"This trace contradicts itself: {flaw}.")
     return trace
