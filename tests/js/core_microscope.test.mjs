@@ -176,6 +176,7 @@ test("only what differs is sent, and greedy match comes with temperature 0 and g
   const greedy = withChange(recorded, "rule", "greedy-match");
   assert.deepEqual(changesOf(recorded, greedy), { rule: "greedy-match", temperature: 0 });
   assert.deepEqual(changesOf(recorded, withChange(greedy, "temperature", 0.7)), {});
+  assert.deepEqual(changesOf(recorded, withChange(greedy, "rule", "typical", recorded)), { rule: "typical" });
   assert.deepEqual(stopsWith([1, 5, 0], 3), [1, 3, 5, 0]);
 });
 

@@ -18,9 +18,13 @@ export const SLIDERS = {
 /** The settings of a run that a round's verdicts depend on. */
 export const judging = (settings) => Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, settings?.[name] ?? DEFAULTS[name]]));
 
-/** The settings after one change: greedy match is the rule of temperature 0 alone, so one brings the other along. */
-export function withChange(settings, name, value) {
+/**
+ * The settings after one change: greedy match is the rule of temperature 0 alone, so one brings the other along, and
+ * whoever leaves it for another rule has the recorded temperature back.
+ */
+export function withChange(settings, name, value, recorded = settings) {
   const next = { ...settings, [name]: value };
+  if (name === "rule" && settings.rule === "greedy-match") next.temperature = recorded.temperature;
   if (next.rule === "greedy-match" && next.temperature > 0) {
     if (name === "rule") next.temperature = 0;
     else next.rule = "rejection-sampling";

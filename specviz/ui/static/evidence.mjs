@@ -132,7 +132,7 @@ export function makeEvidence(store, patience = PATIENCE_MS) {
     attend,
     scene: () => (scene ??= at && makeScene()),
     change(name, value) {
-      settings = withChange(settings ?? recorded().settings, name, value);
+      settings = withChange(settings ?? recorded().settings, name, value, recorded().settings);
       judge();
       changed();
     },
