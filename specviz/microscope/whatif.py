@@ -110,8 +110,9 @@ def judge_again(evidence: Evidence, settings: Settings, u: Mapping[int, float] |
 def redraft(evidence: Evidence, q: Tensor, settings: Settings) -> Redraft:
     """What the draft would have drawn with the round's own numbers; itself as long as q is made as it was."""
     recorded = torch.tensor(evidence.drafted, dtype=torch.int64)
-    sampling, k = sampling_of(settings), len(recorded)
-    if evidence.draft_logits is None or sampling == sampling_of(evidence.settings):
+    sampling, before, k = sampling_of(settings), sampling_of(evidence.settings), len(recorded)
+    both_greedy = sampling.greedy and before.greedy  # top-k and top-p never change the likeliest token
+    if evidence.draft_logits is None or sampling == before or both_greedy:
         return Redraft(recorded, None, complete=True)
     tokens = evidence.draft_logits.argmax(-1) if sampling.greedy else draw(q, evidence.uniforms[:k])
     departs = _first(tokens != recorded)

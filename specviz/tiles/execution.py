@@ -99,8 +99,8 @@ def _with_tile(plan: Plan, rows: int, keys: int) -> Plan:
     return replace(plan, tiling=replace(tiling, rows=rows, keys=keys, keys_per_split=per_split, splits=splits))
 
 
-def standard_bytes(view: View, head: int, hardware: Hardware) -> int:
-    """HBM bytes that standard attention moves for this head: an even share of its closed form."""
+def standard_bytes(view: View, hardware: Hardware) -> int:
+    """HBM bytes that standard attention moves for one head: an even share of its closed form."""
     plan = schedules.plan("standard", view.problem, hardware)
     return closed_forms.traffic(plan).hbm // view.problem.heads
 

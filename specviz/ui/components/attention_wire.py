@@ -59,21 +59,20 @@ def attention(
         "output_difference": executions[0][1].from_model,
         "hardware": {"name": hardware.name, "title": hardware.title, "figures": _figures(hardware)},
         "schedules": [_schedule(key, one) for key, one in executions],
-        "standard_bytes": standard_bytes(view, head, hardware),
+        "standard_bytes": standard_bytes(view, hardware),
         "curve_queries": rows,
         "curves": curves(problem, hardware, names, rows),
     }
-    return cast_json(finite(body))
+    answer: Json = finite(body)
+    return answer
 
 
 def visit(one: Visit) -> Json:
     """What a step did to each of its rows."""
-    columns = {
-        name: getattr(one, name).tolist()
-        for name in ("m_before", "m_after", "l_before", "l_after", "rescale", "largest")
-    }
+    columns = {name: getattr(one, name).tolist() for name in VISIT}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return cast_json(finite({"rows": rows}))
+    answer: Json = finite({"rows": rows})
+    return answer
 
 
 def ablation(cells: Sequence[Cell]) -> Json:
@@ -81,11 +80,6 @@ def ablation(cells: Sequence[Cell]) -> Json:
     from specviz.bench.ablation import summary
 
     return {"rows": summary(cells)}
-
-
-def cast_json(value: Any) -> Json:
-    assert isinstance(value, dict)
-    return value
 
 
 def _schedule(key: str, one: Execution) -> Json:

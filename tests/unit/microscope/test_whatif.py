@@ -170,6 +170,18 @@ def test_a_branch_keeps_what_was_certain_and_goes_on_under_the_new_settings(pair
     assert again.settings.max_new_tokens + len(outcome.emitted) == evidence.left
 
 
+def test_at_temperature_0_filters_change_no_draft_even_where_another_machine_rounds_differently(pair: Pair) -> None:
+    settings = SETTINGS[2]
+    trace = record(pair, settings)
+    for index in range(len(rounds_of(trace))):
+        evidence = gather(trace, index, pair)
+        if evidence.draft_logits is None:
+            continue
+        elsewhere = replace(evidence, draft_logits=evidence.draft_logits.flip(-1))
+        outcome = judge_again(elsewhere, changed(settings, {"top_k": 7, "top_p": 0.5}))
+        assert outcome.departs is None and outcome.same
+
+
 def test_a_text_that_ends_leaves_nothing_to_branch(pair: Pair) -> None:
     trace = record(pair, SETTINGS[0])
     last = gather(trace, len(rounds_of(trace)) - 1, pair)
