@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from specviz.models.fetch import converted_folder
+from specviz.models.grids import int4_grid
 from specviz.models.load import load_pair
-from specviz.models.quantization import int4_grid
 from specviz.models.registry import SMOLLM2_135M
 
 pytestmark = pytest.mark.weights

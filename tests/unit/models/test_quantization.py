@@ -9,15 +9,10 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.errors import UserError
-from specviz.models.quantization import (
-    SCHEMES,
-    Int4Linear,
-    Int8Linear,
-    int4_grid,
-    int8_grid,
-    pack,
-    quantized_copy,
-)
+from specviz.models import packed_cpu
+from specviz.models.grids import int4_grid, int8_grid
+from specviz.models.packed_cpu import Int4Linear, Int8Linear
+from specviz.models.quantization import SCHEMES, quantized_copy
 from specviz.settings import QUANTIZATIONS
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -48,6 +43,10 @@ def dequantized(layer: nn.Linear, scheme: str) -> Tensor:
     return (groups * scale.float()[..., None] + zero.float()[..., None]).flatten(1)
 
 
+def pack(layer: nn.Linear, scheme: str) -> nn.Module:
+    return packed_cpu.pack(layer, SCHEMES[scheme].bits, SCHEMES[scheme].group)
+
+
 def test_every_scheme_can_be_asked_for() -> None:
     assert tuple(SCHEMES) == QUANTIZATIONS
 
@@ -60,7 +59,7 @@ def test_the_kernel_computes_with_the_dequantized_weights(
 ) -> None:
     layer = linear(dtype=dtype)
     x = torch.randn(shape).to(dtype)
-    y = pack(layer, SCHEMES[scheme])(x)
+    y = pack(layer, scheme)(x)
     expected = F.linear(x.float(), dequantized(layer, scheme), layer.bias.float())
     assert y.dtype == dtype
     assert y.shape == (*shape[:-1], 48)
@@ -98,7 +97,7 @@ def test_a_group_of_equal_weights_is_no_division_by_zero() -> None:
     layer.weight[0] = 0.25
     layer.weight[1] = 0
     for scheme in SCHEMES:
-        y = pack(layer, SCHEMES[scheme])(torch.ones(1, 128))
+        y = pack(layer, scheme)(torch.ones(1, 128))
         assert y[0, 0].item() == pytest.approx(32, rel=1e-2)
         assert y[0, 1].item() == 0
 
@@ -118,8 +117,8 @@ def test_shapes_that_the_kernels_cannot_take_stay_as_they_are(
     out_features: int, in_features: int, scheme: str, packed: bool
 ) -> None:
     layer = linear(out_features, in_features)
-    assert (pack(layer, SCHEMES[scheme]) is not layer) == packed
-    assert pack(layer, SCHEMES[scheme])(torch.randn(2, in_features)).isfinite().all()
+    assert (pack(layer, scheme) is not layer) == packed
+    assert pack(layer, scheme)(torch.randn(2, in_features)).isfinite().all()
 
 
 def model(dtype: torch.dtype = torch.float32, tied: bool = True) -> LlamaForCausalLM:
@@ -189,5 +188,5 @@ def test_embeddings_norms_and_tables_are_the_originals_own_memory() -> None:
 def test_an_unknown_scheme_and_a_device_without_the_kernels_are_refused() -> None:
     with pytest.raises(UserError, match="int4-g32, int4-g32-head4, int4-g64, int8; you gave int2"):
         quantized_copy(model(), "int2")
-    with pytest.raises(UserError, match="kernels are for the CPU and this target is on meta"):
+    with pytest.raises(UserError, match="kernels are for the CPU and Ascend NPUs, and this target is on meta"):
         quantized_copy(model().to("meta"), "int8")
