@@ -1,6 +1,7 @@
 # make demo   set up, fetch the weights once, open the page on http://localhost:7860
 # make test   the same set-up with the test tools, then all tests
 # make lint   ruff and mypy
+# make test-npu   the tests that need torch_npu, on an emulated Ascend runtime (needs gcc; tests/npu/emulator/README.md)
 # Another Python: make demo PYTHON=python3.12
 
 PYTHON ?= python3
@@ -9,7 +10,9 @@ BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 NODE := $(shell command -v node)
 
-.PHONY: demo test lint weights tools
+NPU := .npu
+
+.PHONY: demo test test-npu lint weights tools
 
 demo: weights
 	$(BIN)/python app.py
@@ -19,6 +22,9 @@ test: $(VENV)/dev weights tools
 	$(if $(NODE),node --test tests/js/*.test.mjs || status=1;) \
 	$(BIN)/python -m pytest $(if $(CHROMIUM),,--ignore=tests/browser) || status=1; \
 	exit $$status
+
+test-npu: $(VENV)/dev weights $(NPU)/lib/built
+	PYTHONPATH=$(NPU)/site LD_LIBRARY_PATH=$(CURDIR)/$(NPU)/lib TASK_QUEUE_ENABLE=0 $(BIN)/python -m pytest tests/npu
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -46,4 +52,15 @@ $(VENV)/run: requirements.txt | $(VENV)/bin/python
 
 $(VENV)/dev: requirements-dev.txt $(VENV)/run
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+# torch_npu lies beside the environment, never in it: where CANN is missing it would break `import torch`.
+$(NPU)/site/fetched: requirements-npu.txt | $(VENV)/run
+	@rm -rf $(NPU)/site
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --target $(NPU)/site $$(grep '^torch-npu==' requirements-npu.txt) || \
+		{ echo "The torch-npu wheel could not be fetched, so the NPU path cannot be tested."; exit 1; }
+	@touch $@
+
+$(NPU)/lib/built: $(NPU)/site/fetched tests/npu/emulator/build.py tests/npu/emulator/fakecann.c
+	TORCH_DEVICE_BACKEND_AUTOLOAD=0 PYTHONPATH=$(NPU)/site $(BIN)/python tests/npu/emulator/build.py $(NPU)/lib
 	@touch $@
