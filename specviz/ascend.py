@@ -10,7 +10,8 @@ import importlib.util
 import os
 import sys
 
-LIBRARIES = ("libascendcl.so", "libhccl.so")
+#: What torch_npu 2.13 is linked against, beside torch itself. They in turn need the driver's libraries.
+LIBRARIES = ("libascendcl.so", "libhccl.so", "libacl_op_compiler.so", "libge_runner.so", "libgraph.so")
 
 
 def prepare() -> str | None:
@@ -23,5 +24,5 @@ def prepare() -> str | None:
     except OSError as error:
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         sys.modules["torch_npu"] = None  # type: ignore[assignment]
-        return f"torch_npu is installed, but CANN is not: {error}"
+        return f"torch_npu is installed, but CANN is not usable here: {error}"
     return None

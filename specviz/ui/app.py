@@ -11,6 +11,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read while gradio 
 
 import gradio as gr
 
+import specviz
 from specviz.attention_lab import AttentionLab
 from specviz.laboratory import Laboratory
 from specviz.service import LoadState, Options, Service
@@ -88,6 +89,8 @@ def launch(options: Options | None = None, *, host: str | None = None, port: int
     try:
         page, address = serve(service, host=host, port=port)
         print(f"SpecViz is at {address} (Ctrl+C ends it)", flush=True)
+        if specviz.NPU_PROBLEM:
+            print(f"No NPU is used: {specviz.NPU_PROBLEM}", flush=True)
         page.block_thread()
     finally:
         service.close()
