@@ -10,7 +10,9 @@ BIN := $(VENV)/bin
 CHROMIUM := $(shell command -v chromium)
 NODE := $(shell command -v node)
 
-NPU := .npu
+NPU := $(CURDIR)/.npu
+# Operators run when they are called (TASK_QUEUE_ENABLE=0), as the emulated kernels live in Python.
+NPU_ENVIRONMENT := PYTHONPATH=$(NPU)/site LD_LIBRARY_PATH=$(NPU)/lib TASK_QUEUE_ENABLE=0
 
 .PHONY: demo test test-npu lint weights tools
 
@@ -24,7 +26,7 @@ test: $(VENV)/dev weights tools
 	exit $$status
 
 test-npu: $(VENV)/dev weights $(NPU)/lib/built
-	PYTHONPATH=$(NPU)/site LD_LIBRARY_PATH=$(CURDIR)/$(NPU)/lib TASK_QUEUE_ENABLE=0 $(BIN)/python -m pytest tests/npu
+	$(NPU_ENVIRONMENT) $(BIN)/python -m pytest tests/npu
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -15,6 +15,13 @@ from tests.npu import emulator
 emulator.install()  # before a test module puts a tensor on an NPU
 
 ROOT = Path(__file__).parents[2]
+# torch_npu prints that CANN's own variables are missing; what is left on stdout is the test's.
+START = """
+import contextlib, io
+with contextlib.redirect_stdout(io.StringIO()):
+    from tests.npu import emulator
+emulator.install()
+"""
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -34,7 +41,7 @@ def run_emulated() -> Run:
     ) -> subprocess.CompletedProcess[str]:
         machine = {"FAKECANN_SOC": soc, "FAKECANN_DEVICES": str(devices), "FAKECANN_HBM_MB": str(hbm_mb)}
         return subprocess.run(
-            [sys.executable, "-c", f"from tests.npu import emulator\nemulator.install()\n{code}"],
+            [sys.executable, "-c", START + code],
             cwd=ROOT,
             env={**os.environ, **machine, **(env or {})},
             capture_output=True,

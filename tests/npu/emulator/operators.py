@@ -153,15 +153,15 @@ def local_scalar_dense(tensor: torch.Tensor) -> bool | int | float | complex:
     return host(tensor).item()
 
 
-def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) -> torch.Tensor:  # noqa: ANN001
+def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) -> torch.Tensor:
     return _like_meta(torch.empty(size, dtype=dtype, memory_format=memory_format, device="meta"), device)
 
 
-def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None) -> torch.Tensor:  # noqa: ANN001
+def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None) -> torch.Tensor:
     return _like_meta(torch.empty_strided(size, stride, dtype=dtype, device="meta"), device)
 
 
-def empty_like(tensor, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) -> torch.Tensor:  # noqa: ANN001
+def empty_like(tensor, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) -> torch.Tensor:
     shape = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
     like = torch.empty_like(shape, dtype=dtype, memory_format=memory_format)
     return _like_meta(like, device or tensor.device)

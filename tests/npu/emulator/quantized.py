@@ -35,9 +35,10 @@ def convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Tensor
 
 
 def unpack(packed: Tensor) -> Tensor:
-    """The inverse: [rows, columns/8] int32 → [rows, columns] in −8..7."""
-    nibbles = (packed.long()[..., None] >> SHIFTS) & 0xF
-    return torch.where(nibbles > 7, nibbles - 16, nibbles).flatten(1)
+    """The inverse: [rows, columns/8] int32, contiguous → [rows, columns] int8 in −8..7."""
+    bytes_ = packed.view(torch.uint8)
+    nibbles = torch.stack((bytes_ & 0xF, bytes_ >> 4), -1).flatten(1)
+    return (nibbles ^ 8).to(torch.int8) - 8
 
 
 def weight_quant_batchmatmul(

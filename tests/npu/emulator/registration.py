@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from tests.npu.emulator import attention, operators
+from tests.npu.emulator import attention, operators, quantized
 
 Disposition = Literal["emulated", "real", "refused"]
 
@@ -60,6 +60,7 @@ OWN: dict[str, Callable[..., Any]] = {
     "aten::empty_like": operators.empty_like,
     "aten::empty_strided": operators.empty_strided,
     **attention.KERNELS,
+    **quantized.KERNELS,
 }
 
 dispositions: dict[tuple[str, str], Disposition] = {}  # (dispatch key, operator) → what became of it
