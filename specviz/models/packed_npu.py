@@ -37,42 +37,40 @@ def pack(layer: nn.Linear, bits: int, group: int) -> nn.Module:
     if max(layer.in_features, layer.out_features) > LARGEST:
         return layer
     if bits == 8:
-        return Int8Linear(layer)
+        return _int8(layer)
     if layer.in_features % group or layer.out_features % LEVELS_IN_INT32:
         return layer
-    return Int4Linear(layer, group)
+    return _int4(layer, group)
 
 
-class Int4Linear(nn.Module):
-    """y = x Wᵀ + b with W in 4 bits: w ≈ (level + offset)·scale, per group of a row.
+class PackedLinear(nn.Module):
+    """y = x Wᵀ + b. x [..., in_features] in the dtype of the original layer; so is y [..., out_features].
 
-    x [..., in_features] in the dtype of the original layer; so is y [..., out_features]. ``packed`` is
-    [in_features, out_features/8] int32, ``scale`` and ``offset`` [in_features/group, out_features].
+    ``weight`` holds levels, [in_features, out_features] int8 or [in_features, out_features/8] int32; ``scale`` and
+    ``offset`` are [in_features/group, out_features], or with ``group`` 0 one value a column.
     """
 
-    def __init__(self, layer: nn.Linear, group: int) -> None:
+    def __init__(self, layer: nn.Linear, weight: Tensor, scale: Tensor, offset: Tensor | None, group: int) -> None:
         super().__init__()
-        import torch_npu
-
-        device, self.dtype = layer.weight.device, kernel_dtype(layer.weight)
-        self.group = group if group < layer.in_features else 0  # the kernel's word for one scale a row
-        levels, scale, offset = as_offsets(*int4_grid(layer.weight.detach().cpu(), group), self.dtype)
-        self.packed: Tensor
+        self.out_features, self.dtype, self.group = layer.out_features, scale.dtype, group
+        self.weight: Tensor
         self.scale: Tensor
-        self.offset: Tensor
+        self.offset: Tensor | None
         self.bias: Tensor | None
-        packed = torch_npu.npu_convert_weight_to_int4pack(weight=levels.t().contiguous().to(device))
-        self.register_buffer("packed", packed, False)
-        self.register_buffer("scale", scale.t().contiguous().to(device), False)
-        self.register_buffer("offset", offset.t().contiguous().to(device), False)
-        self.register_buffer("bias", _bias(layer, self.dtype), False)
+        self.register_buffer("weight", weight, False)
+        self.register_buffer("scale", scale, False)
+        self.register_buffer("offset", offset, False)
+        bias = None if layer.bias is None else layer.bias.detach().to(BIAS_DTYPES[scale.dtype])
+        self.register_buffer("bias", bias, False)
 
     def forward(self, x: Tensor) -> Tensor:
         import torch_npu
 
+        if not x.numel():  # a prefill asks for no logits, and the kernel takes no empty tensor
+            return x.new_empty(*x.shape[:-1], self.out_features)
         y = torch_npu.npu_weight_quant_batchmatmul(
-            x=_rows(x, self.dtype),
-            weight=self.packed,
+            x=x.reshape(-1, x.shape[-1]).to(self.dtype).contiguous(),
+            weight=self.weight,
             antiquant_scale=self.scale,
             antiquant_offset=self.offset,
             bias=self.bias,
@@ -81,30 +79,24 @@ class Int4Linear(nn.Module):
         return y.to(x.dtype).view(*x.shape[:-1], -1)
 
 
-class Int8Linear(nn.Module):
-    """y = x Wᵀ + b with W in 8 bits: w ≈ level·scale, one scale a row. Shapes of x and y as in Int4Linear.
+def _int8(layer: nn.Linear) -> PackedLinear:
+    """One scale a row. For these the documents recommend a transposed view of [out_features, in_features]."""
+    device = layer.weight.device
+    levels, scale = int8_grid(layer.weight.detach().cpu())
+    return PackedLinear(layer, levels.to(device).t(), scale.to(kernel_dtype(layer.weight)).to(device), None, 0)
 
-    ``levels`` [out_features, in_features] int8: the documents recommend its transposed view for a scale a row.
-    """
 
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__()
-        device, self.dtype = layer.weight.device, kernel_dtype(layer.weight)
-        levels, scale = int8_grid(layer.weight.detach().cpu())
-        self.levels: Tensor
-        self.scale: Tensor
-        self.bias: Tensor | None
-        self.register_buffer("levels", levels.to(device), False)
-        self.register_buffer("scale", scale.to(self.dtype).to(device), False)
-        self.register_buffer("bias", _bias(layer, self.dtype), False)
+def _int4(layer: nn.Linear, group: int) -> PackedLinear:
+    """Groups along a row. For these they recommend [in_features, out_features/8] as it is."""
+    import torch_npu
 
-    def forward(self, x: Tensor) -> Tensor:
-        import torch_npu
-
-        y = torch_npu.npu_weight_quant_batchmatmul(
-            x=_rows(x, self.dtype), weight=self.levels.t(), antiquant_scale=self.scale, bias=self.bias
-        )
-        return y.to(x.dtype).view(*x.shape[:-1], -1)
+    grid = int4_grid(layer.weight.detach().cpu(), group)
+    levels, scale, offset = (
+        part.t().contiguous().to(layer.weight.device) for part in as_offsets(*grid, kernel_dtype(layer.weight))
+    )
+    packed = torch_npu.npu_convert_weight_to_int4pack(weight=levels)
+    # A group of the whole row is the kernel's "one scale a row", not a group.
+    return PackedLinear(layer, packed, scale, offset, group if group < layer.in_features else 0)
 
 
 def as_offsets(levels: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -126,11 +118,3 @@ def kernel_dtype(weight: Tensor) -> torch.dtype:
     if weight.dtype in BIAS_DTYPES:
         return weight.dtype
     return torch.bfloat16 if devices.supports(weight.device, "bfloat16") else torch.float16
-
-
-def _rows(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.reshape(-1, x.shape[-1]).to(dtype).contiguous()
-
-
-def _bias(layer: nn.Linear, dtype: torch.dtype) -> Tensor | None:
-    return None if layer.bias is None else layer.bias.detach().to(BIAS_DTYPES[dtype])

@@ -70,12 +70,12 @@ def weight_quant_batchmatmul(
     (m, k), n = x.shape, levels.shape[1]
     _demand(k == levels.shape[0], f"x has K {k} and weight {levels.shape[0]}")
     _demand(m >= 1 and 1 <= k <= LARGEST and 1 <= n <= LARGEST, f"sizes K {k} and N {n} lie in 1..{LARGEST}")
-    scale = _spread(antiquant_scale, x, k, n, antiquant_group_size)
-    offset: Tensor | float = 0.0
+    values = levels.float()
     if antiquant_offset is not None:
         _demand(antiquant_offset.shape == antiquant_scale.shape, "scale and offset have one shape")
-        offset = _spread(antiquant_offset, x, k, n, antiquant_group_size)
-    y = x.float() @ ((levels.float() + offset) * scale)
+        values += _spread(antiquant_offset, x, k, n, antiquant_group_size)
+    values *= _spread(antiquant_scale, x, k, n, antiquant_group_size)
+    y = x.float() @ values
     if bias is not None:
         _demand(bias.dtype == (torch.float32 if x.dtype == torch.bfloat16 else x.dtype), f"bias is not {bias.dtype}")
         _demand(bias.shape in ((n,), (1, n)) and bias.is_contiguous(), f"bias is contiguous [N], not {_told(bias)}")
