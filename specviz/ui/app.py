@@ -85,12 +85,12 @@ def launch(options: Options | None = None, *, host: str | None = None, port: int
     ``host`` and ``port`` left out come from GRADIO_SERVER_NAME and GRADIO_SERVER_PORT, else 127.0.0.1 and the first
     free port from 7860 on. Raises UserError for options that cannot be used, OSError for an address that is taken.
     """
+    if specviz.NPU_PROBLEM:
+        print(f"No NPU is used: {specviz.NPU_PROBLEM}", flush=True)
     service = Service(options or Options.from_environment())
     try:
         page, address = serve(service, host=host, port=port)
         print(f"SpecViz is at {address} (Ctrl+C ends it)", flush=True)
-        if specviz.NPU_PROBLEM:
-            print(f"No NPU is used: {specviz.NPU_PROBLEM}", flush=True)
         page.block_thread()
     finally:
         service.close()
