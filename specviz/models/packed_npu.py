@@ -7,6 +7,8 @@ What it takes is described by the documents of ``torch_npu.npu_weight_quant_batc
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import Tensor, nn
 
@@ -14,8 +16,9 @@ from specviz import devices
 from specviz.errors import UserError
 from specviz.models.grids import MIDDLE, int4_grid, int8_grid
 
-# Bits of the weights by chip: Atlas A2, Atlas A3, Atlas inference series. Others have no such kernel.
-BITS = {"Ascend910B": (4, 8), "Ascend910_93": (4, 8), "Ascend310P": (8,)}
+# Bits of the weights by chip: Atlas A2, A3, 950; Atlas inference series. Others have no such kernel, and what is
+# called Ascend910B without a number is one of the others (a first 910).
+BITS = {r"Ascend(910B\d|910_93|950)": (4, 8), r"Ascend310P": (8,)}
 LARGEST = 65_535  # of a weight's two sizes
 LEVELS_IN_INT32 = 8
 # The kernel adds the bias before it rounds; beside bfloat16 it wants it in float32.
@@ -25,7 +28,7 @@ BIAS_DTYPES = {torch.float16: torch.float16, torch.bfloat16: torch.float32}
 def require(device: torch.device, bits: int) -> None:
     """Raises UserError where the chip has no kernel for weights of so few bits."""
     chip = devices.name(device)
-    offered = next((offered for prefix, offered in BITS.items() if chip.startswith(prefix)), ())
+    offered = next((offered for pattern, offered in BITS.items() if re.match(pattern, chip)), ())
     if bits in offered:
         return
     instead = "Choose the quantization int8, or" if offered else "Choose"

@@ -56,7 +56,16 @@ def test_weights_too_small_for_their_steps_stay_finite_and_near(dtype: torch.dty
 
 @pytest.mark.parametrize(
     ("chip", "bits"),
-    [("Ascend910B2", (4, 8)), ("Ascend910_9391", (4, 8)), ("Ascend310P3", (8,)), ("Ascend910A", ()), ("Ascend310", ())],
+    [
+        ("Ascend910B2", (4, 8)),
+        ("Ascend910B4-1", (4, 8)),
+        ("Ascend910_9391", (4, 8)),
+        ("Ascend950DT_9571", (4, 8)),
+        ("Ascend310P3", (8,)),
+        ("Ascend910B", ()),
+        ("Ascend910ProA", ()),
+        ("Ascend310B1", ()),
+    ],
 )
 def test_a_chip_without_the_kernel_is_refused(
     chip: str, bits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
