@@ -37,22 +37,23 @@ class Autoregressive(Loop):
         """Decode until the ending says so. ``prompt_ids`` [≥ 1] are read but for the last, which opens step 0."""
         target, clock = self.target, self.clock
         u = uniforms(self.seed, self.ending.remaining, 1, stream=1).to(target.device)
-        context_length, last, index = len(prompt_ids), prompt_ids[-1], 0
+        context_length, index = len(prompt_ids), 0
+        opening = torch.tensor(prompt_ids[-1:], device=target.device)
         try:
             self._prefill(prompt_ids)
             while True:
                 start_s = clock.elapsed
                 clock.begin()
-                logits = target.forward(torch.tensor([last], device=target.device), keep=1)
+                logits = target.forward(opening, keep=1)
                 self.mark()
 
                 p = None if self.sampling.greedy else probabilities(logits, self.sampling)
-                token = logits.argmax(-1) if p is None else draw(p, u[index])
+                opening = logits.argmax(-1) if p is None else draw(p, u[index])
                 finite = ~(logits if p is None else p).sum().isnan()
-                last, is_finite = torch.cat((token, finite[None].long())).tolist()
+                token, is_finite = torch.cat((opening, finite[None].long())).tolist()
                 if not is_finite:
                     raise UserError(NOT_FINITE)
-                _, reason = self.ending.cut([last], self.texts([last]))
+                _, reason = self.ending.cut([token], self.texts([token]))
                 clock.mark()
                 spans = clock.spans()
 
@@ -60,8 +61,8 @@ class Autoregressive(Loop):
                 yield self.recorder.step(
                     index=index,
                     context_length=context_length,
-                    token=last,
-                    p=one_hot(token, logits.shape[-1]) if p is None else p,
+                    token=token,
+                    p=one_hot(opening, logits.shape[-1]) if p is None else p,
                     start_s=start_s,
                     spans=spans,
                 )

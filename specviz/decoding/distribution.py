@@ -64,12 +64,9 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
     makes a run repeatable on every device, and a zero weight is never drawn.
     """
     cumulative = weights.cumsum(-1)
-    return (cumulative <= reach(cumulative[..., -1], uniform)[..., None]).sum(-1)
-
-
-def reach(total: Tensor, uniform: Tensor) -> Tensor:
-    """How far along a running sum that ends at ``total`` a uniform number in [0, 1) reaches: never to its very end."""
-    return torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
+    total = cumulative[..., -1:]
+    # Should uniform · total round up to the total, the sum still ends at the last token that has weight.
+    return ((cumulative <= uniform[..., None] * total) & (cumulative < total)).sum(-1)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:

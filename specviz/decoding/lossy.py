@@ -18,8 +18,8 @@ def typical_threshold(p: Tensor, epsilon: float, delta: float) -> Tensor:
 
     The flatter p is, the less is asked (Cai et al. 2024, arXiv 2401.10774, §2.3.1).
     """
-    entropy = torch.special.entr(p).sum(-1)
-    return (delta * torch.exp(-entropy)).clamp(max=epsilon)
+    negative_entropy = (p * p.log()).masked_fill(p == 0, 0.0).sum(-1)
+    return (delta * negative_entropy.exp()).clamp(max=epsilon)
 
 
 def typical_accepts(p_token: Tensor, p: Tensor, epsilon: float, delta: float) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.distribution import overlap, residual
+from specviz.decoding.fetch import fetch
 from specviz.decoding.text import Detokenizer
 from specviz.trace import Candidate, Emitted, Position, Round, Source, Step, Timing, Verdict
 
@@ -56,13 +57,11 @@ class Recorder:
         drafted_texts = texts + self.detokenizer.peek(drafted[kept:])
         texts += self._push(committed[kept:])
 
-        top_p = self._candidates(p)
-        top_q = self._candidates(q)
-        overlaps: list[float] = overlap(p[:k], q).tolist()
         rejected_at = n_accepted if not cut and n_accepted < k else None
-        leftover: tuple[Candidate, ...] = ()
-        if rejected_at is not None and not replaced_from_p:
-            (leftover,) = self._candidates(residual(p[rejected_at], q[rejected_at])[None])
+        resampled = slice(k, k) if rejected_at is None or replaced_from_p else slice(rejected_at, rejected_at + 1)
+        rows = torch.cat((p, q, residual(p[resampled], q[resampled])))
+        likeliest, overlaps = self._candidates(rows, overlap(p[:k], q))
+        top_p, top_q, leftover = likeliest[: k + 1], likeliest[k + 1 : 2 * k + 1], likeliest[2 * k + 1 :]
 
         positions = []
         for i, (token, (text, glyph)) in enumerate(zip(drafted, drafted_texts, strict=True)):
@@ -79,7 +78,7 @@ class Recorder:
                     overlap=overlaps[i],
                     top_p=top_p[i],
                     top_q=top_q[i],
-                    residual=leftover if verdict == "rejected" else (),
+                    residual=leftover[0] if leftover and verdict == "rejected" else (),
                 )
             )
         replacement: Source = "target" if replaced_from_p else "residual"
@@ -106,24 +105,26 @@ class Recorder:
             index=index,
             context_length=context_length,
             emitted=Emitted(token, text, glyph, "target"),
-            top_p=self._candidates(p)[0],
+            top_p=self._candidates(p, p[:0, 0])[0][0],
             timing=self._timing(start_s, spans),
         )
 
     def _push(self, token_ids: list[int]) -> list[tuple[str, int]]:
         return [self.detokenizer.push(token) for token in token_ids]
 
-    def _candidates(self, rows: Tensor) -> list[tuple[Candidate, ...]]:
-        """The likeliest tokens of each row [n, V], impossible ones left out."""
+    def _candidates(self, rows: Tensor, others: Tensor) -> tuple[list[tuple[Candidate, ...]], list[float]]:
+        """The likeliest tokens of each row [n, V], impossible ones left out; ``others`` [m] come in the same copy."""
         top = torch.topk(rows, min(TOP, rows.shape[-1]), dim=-1)
-        return [
+        indices, values, numbers = fetch(top.indices, top.values, others)
+        likeliest = [
             tuple(
-                Candidate(token, self._texts[token], prob)
+                Candidate(int(token), self._texts[int(token)], prob)
                 for token, prob in zip(tokens, probs, strict=True)
                 if prob > 0
             )
-            for tokens, probs in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            for tokens, probs in zip(indices, values, strict=True)
         ]
+        return likeliest, numbers
 
     def _timing(self, start_s: float, spans: list[float]) -> Timing:
         *draft, verify, sample = spans

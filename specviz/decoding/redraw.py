@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.acceptance import accept_probability
-from specviz.decoding.distribution import reach, residual
+from specviz.decoding.distribution import residual
 from specviz.decoding.lossy import kl_divergence, typical_accepts
 from specviz.trace import Settings
 
@@ -21,7 +21,9 @@ from specviz.trace import Settings
 def draw_many(weights: Tensor, uniforms: Tensor) -> Tensor:
     """``distribution.draw`` of one ``weights`` [V] for many ``uniforms`` [N] → token ids [N], number for number."""
     cumulative = weights.cumsum(-1)
-    return torch.searchsorted(cumulative, reach(cumulative[-1], uniforms), right=True)
+    total = cumulative[-1:]
+    last = torch.searchsorted(cumulative, total)  # that has weight
+    return torch.minimum(torch.searchsorted(cumulative, uniforms * total, right=True), last)
 
 
 class Redrawn(NamedTuple):

@@ -12,6 +12,7 @@ from specviz.decoding.acceptance import Judgement, greedy_match
 from specviz.decoding.distribution import Sampling, one_hot, probabilities, uniforms
 from specviz.decoding.drafters.base import Draft, Drafter
 from specviz.decoding.ending import Ending, Stopped
+from specviz.decoding.fetch import fetch
 from specviz.decoding.loop import DRAFT_NOT_FINITE, NOT_FINITE, Loop, Poll
 from specviz.decoding.prefill import prefill
 from specviz.decoding.recording import Recorder
@@ -52,7 +53,8 @@ class Speculative(Loop):
         target, clock = self.target, self.clock
         table = uniforms(self.seed, self.first_row + self.ending.remaining, 2 * self.gamma + 1)[self.first_row :]
         on_device = table.to(target.device)
-        context_length, last, index = len(prompt_ids), prompt_ids[-1], 0
+        context_length, index = len(prompt_ids), 0
+        opening = torch.tensor(prompt_ids[-1:], device=target.device)
         try:
             self._prefill(prompt_ids)
             while True:
@@ -63,17 +65,18 @@ class Speculative(Loop):
                 draft = self._propose(k, u)
                 k = len(draft.token_ids)
 
-                block = torch.cat((torch.tensor([last], device=target.device), draft.token_ids))
-                logits = target.forward(block, keep=k + 1)
+                logits = target.forward(torch.cat((opening, draft.token_ids)), keep=k + 1)
                 self.mark()
 
                 p, judged = self._judge(logits, draft, u)
-                n, final, drafted, p_drafted, q_drafted = _fetch(judged, draft)
+                n, final, drafted, p_drafted, q_drafted = _fetch_round(judged, draft)
                 proposal = [*drafted[:n], final]
                 committed, reason = self.ending.cut(proposal, self.texts(proposal))
                 if reason is None:
                     target.rollback(context_length + n)
-                    self.drafter.commit(committed)
+                    emitted = torch.cat((draft.token_ids[:n], judged.final_token[None]))
+                    self.drafter.commit(committed, emitted)
+                    opening = emitted[-1:]
                 clock.mark()
                 spans = clock.spans()
 
@@ -96,7 +99,7 @@ class Speculative(Loop):
                 if reason:
                     self.finish_reason = reason
                     return
-                context_length, last, index = context_length + len(committed), committed[-1], index + 1
+                context_length, index = context_length + len(committed), index + 1
         except Stopped as stopped:
             self.finish_reason = stopped.reason
 
@@ -122,15 +125,18 @@ class Speculative(Loop):
         return p, self.rule.judge(p, draft.q, draft.token_ids, u_test, u[2 * self.gamma])
 
 
-def _fetch(judged: Judgement, draft: Draft) -> tuple[int, int, list[int], list[float], list[float]]:
-    """Everything the host must know of a round in one copy (token ids are exact in float32 up to 2²⁴)."""
-    k = len(draft.token_ids)
-    scalars = torch.stack((judged.n_accepted.float(), judged.final_token.float(), judged.finite.float()))
-    packed = torch.cat((scalars, draft.token_ids.float(), judged.p_drafted, judged.q_drafted)).tolist()
-    n, final, finite, *rest = packed
-    p_drafted, q_drafted = rest[k : 2 * k], rest[2 * k :]
+def _fetch_round(judged: Judgement, draft: Draft) -> tuple[int, int, list[int], list[float], list[float]]:
+    """Everything the host must know of a round, in one copy."""
+    n, final, finite, drafted, p_drafted, q_drafted = fetch(
+        judged.n_accepted,
+        judged.final_token,
+        judged.finite,
+        draft.token_ids,
+        judged.p_drafted,
+        judged.q_drafted,
+    )
     if any(map(math.isnan, q_drafted)):
         raise UserError(DRAFT_NOT_FINITE)
     if not finite or any(map(math.isnan, p_drafted)):
         raise UserError(NOT_FINITE)
-    return int(n), int(final), [int(token) for token in rest[:k]], p_drafted, q_drafted
+    return int(n), int(final), [int(token) for token in drafted], p_drafted, q_drafted

@@ -94,7 +94,7 @@ class BonusGap(DraftModel):
     What it reports is still what it draws from, so the output keeps its law.
     """
 
-    def commit(self, token_ids: list[int]) -> None:
-        super().commit(token_ids)
+    def commit(self, token_ids: list[int], on_device: Tensor | None = None) -> None:
+        super().commit(token_ids, on_device)
         if len(self._context) - self.model.length > 1:
             del self._context[-2]

@@ -37,8 +37,11 @@ class Drafter(Protocol):
         """
         ...
 
-    def commit(self, token_ids: list[int]) -> None:
-        """The round committed these tokens: a prefix of the draft and one more. Rolls back in O(1)."""
+    def commit(self, token_ids: list[int], on_device: Tensor | None = None) -> None:
+        """The round committed these tokens: a prefix of the draft and one more. Rolls back in O(1).
+
+        ``on_device`` [k]: the same tokens where they lie on the target's device already, so that nothing is copied.
+        """
         ...
 
     def retrace(self, drafted_ids: list[int]) -> Tensor | None:

@@ -36,20 +36,21 @@ class DraftModel:
         self.shared_vocab = shared_vocab
         self.min_confidence = min_confidence
         self._context: list[int] = []
+        self._committed: Tensor | None = None  # by the last round, on the device
 
     @property
     def context_limit(self) -> int:
         return self.model.context_limit
 
     def start(self, prompt_ids: list[int], capacity: int) -> None:
-        self._context = list(prompt_ids)
+        self._context, self._committed = list(prompt_ids), None
         self.model.allocate(capacity)
         prefill(self.model, self._known(prompt_ids[:-1]))
 
     def propose(self, gamma: int, uniforms: Tensor, mark: Callable[[], None]) -> Draft:
         token_ids: list[Tensor] = []
         rows: list[Tensor] = []
-        feed = torch.tensor(self._known(self._context[self.model.length :]), device=self.model.device)
+        feed = self._uncached()
         for step in range(gamma):
             logits = self.model.forward(feed, keep=1)[:, : self.shared_vocab]
             if self.sampling.greedy:
@@ -66,8 +67,9 @@ class DraftModel:
                 break
         return Draft(torch.cat(token_ids), self._align(torch.cat(rows)) if rows else None)
 
-    def commit(self, token_ids: list[int]) -> None:
+    def commit(self, token_ids: list[int], on_device: Tensor | None = None) -> None:
         self._context += token_ids
+        self._committed = on_device
         # Everything but the final token was drafted here; the last drafted token may not have been fed.
         self.model.rollback(min(self.model.length, len(self._context) - 1))
 
@@ -79,6 +81,14 @@ class DraftModel:
             rows.append(logits[:, : self.shared_vocab].float())
             feed = self._known([token])
         return self._align(torch.cat(rows), -torch.inf)
+
+    def _uncached(self) -> Tensor:
+        """What the cache lacks, without a copy to the device where the last round left it there."""
+        missing = self._context[self.model.length :]
+        if self._committed is None or len(missing) > len(self._committed):
+            return torch.tensor(self._known(missing), device=self.model.device)
+        feed = self._committed[-len(missing) :]
+        return feed.clamp(max=self.model.vocab_size - 1) if self.target_vocab > self.model.vocab_size else feed
 
     def _known(self, token_ids: list[int]) -> list[int]:
         """Should the target ever emit a padding id the draft has no row for, the draft reads its last row."""

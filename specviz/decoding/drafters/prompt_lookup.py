@@ -43,7 +43,7 @@ class PromptLookup:
         mark()
         return Draft(torch.tensor(copied, dtype=torch.int64, device=self.device), None)
 
-    def commit(self, token_ids: list[int]) -> None:
+    def commit(self, token_ids: list[int], on_device: Tensor | None = None) -> None:
         for token in token_ids:
             # An n-gram is indexed once something follows it, so that the text's end never finds itself.
             end = len(self._text)
