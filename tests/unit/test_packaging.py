@@ -15,9 +15,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from specviz import ascend, npu
+from specviz.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ("Dockerfile", "Dockerfile.npu")
@@ -102,7 +107,9 @@ def test_what_is_copied_exists_reaches_the_builder_and_keeps_its_path(image: str
                 assert ignored(name) == ("__pycache__" in name or file.suffix == ".pyi"), name
 
 
-@pytest.mark.parametrize("path", [".git/config", ".venv/bin/python", ".npu/lib/libhccl.so", ".env", "tests/conftest.py"])
+@pytest.mark.parametrize(
+    "path", [".git/config", ".venv/bin/python", ".npu/lib/libhccl.so", ".env", "tests/conftest.py"]
+)
 def test_what_no_image_needs_does_not_reach_the_builder(path: str) -> None:
     assert ignored(path)
 
@@ -124,7 +131,9 @@ def test_the_weights_layer_has_all_that_fetching_and_converting_need(image: str,
 
 @each_image
 def test_everything_after_the_installation_happens_as_user_1000(image: str) -> None:
-    assert any("useradd" in line and "--uid 1000 user" in line.replace("--gid 1000 ", "") for line in rest(image, "RUN"))
+    assert any(
+        "useradd" in line and "--uid 1000 user" in line.replace("--gid 1000 ", "") for line in rest(image, "RUN")
+    )
     order = [step for step in steps(image) if step.instruction == "USER" or step.rest == FETCH]
     assert order == [Step("USER", "user"), Step("RUN", FETCH)]
     after = steps(image)[steps(image).index(Step("USER", "user")) :]
@@ -208,27 +217,28 @@ def test_the_laid_out_app_serves_its_page_is_healthy_and_ends_on_the_stop_signal
     home = {"HOME": str(tmp_path / "home"), "SPECVIZ_CACHE": str(tmp_path / "cache")}
     asked = environment("Dockerfile") | home | {"GRADIO_SERVER_PORT": str(port), "PATH": os.environ["PATH"]}
     # No model is there, and none is fetched: the page does not wait for one.
-    app = subprocess.Popen(
+    page = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=tmp_path,
         env=asked | {"SPECVIZ_TARGET": str(tmp_path / "none")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job is born deaf to it
     )
     try:
         deadline = time.monotonic() + 90
-        while not healthy("Dockerfile", port) and time.monotonic() < deadline and app.poll() is None:
+        while not healthy("Dockerfile", port) and time.monotonic() < deadline and page.poll() is None:
             time.sleep(0.5)
         assert healthy("Dockerfile", port)
         (stop,) = rest("Dockerfile", "STOPSIGNAL")
-        app.send_signal(getattr(signal, stop))
-        said, _ = app.communicate(timeout=10)
-        assert app.returncode in (0, 130)
+        page.send_signal(getattr(signal, stop))
+        said, _ = page.communicate(timeout=10)
+        assert page.returncode in (0, 130)
         assert "Traceback" not in said
     finally:
-        app.kill()
-        app.wait()
+        page.kill()
+        page.wait()
 
 
 def pins(file: str) -> dict[str, str]:
@@ -249,3 +259,28 @@ def test_torch_npu_is_pinned_to_the_torch_of_all_other_machines() -> None:
     torch = pins("requirements.txt")["torch"]
     assert pins("requirements-npu.txt")["torch"] == torch
     assert pins("requirements-npu.txt")["torch-npu"].split(".")[:2] == torch.split(".")[:2]
+
+
+def test_the_npu_page_names_every_variable_that_doctor_shows() -> None:
+    page = (ROOT / "docs" / "npu.md").read_text(encoding="utf-8")
+    missing = [name for name in npu.ENVIRONMENT if f"| `{name}` |" not in page]
+    assert not missing
+
+
+def test_the_npu_page_names_the_libraries_that_are_looked_for() -> None:
+    page = (ROOT / "docs" / "npu.md").read_text(encoding="utf-8")
+    assert all(f"`{library}`" in page for library in ascend.LIBRARIES)
+
+
+def options(command: str) -> set[str]:
+    found = cast(TyperGroup, get_command(app)).commands[command]
+    return {name for parameter in found.params for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("page", ["docs/npu.md", "docs/docker.md", "README.md"])
+def test_commands_on_the_page_have_the_options_that_they_are_given(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    given = re.findall(r"python -m specviz (\w[\w-]*)([^`\n]*)", text)
+    assert given
+    for command, arguments in given:
+        assert set(re.findall(r"--[\w-]+", arguments)) <= options(command), command
