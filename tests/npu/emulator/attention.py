@@ -376,7 +376,7 @@ def fused_infer_v2(
 
 def _refuse(name: str, **arguments: Any) -> None:
     for argument, value in arguments.items():
-        if value not in (None, 0, False, ""):
+        if isinstance(value, torch.Tensor) or value not in (None, 0, ""):
             raise NotImplementedError(f"{name}: {argument} is not emulated")
 
 

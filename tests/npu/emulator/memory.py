@@ -32,6 +32,8 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
 
 def to_device(value: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A new NPU tensor with the values and strides of a CPU tensor: how a kernel's result gets to its device."""
+    if value.layout != torch.strided or value.is_quantized or value.is_nested:
+        raise NotImplementedError("sparse, quantized and nested tensors are not emulated")
     out = allocate(value.size(), value.stride(), value.dtype, device)
     host(out).copy_(value)
     return out

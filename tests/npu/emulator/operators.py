@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from tests.npu.emulator import counters
-from tests.npu.emulator.memory import DEVICE, allocate, host, on_device, to_device
+from tests.npu.emulator.memory import DEVICE, POISON, allocate, host, on_device, to_device
 from tests.npu.emulator.randomness import cpu_generator
 
 Kernel = Callable[..., Any]
@@ -68,13 +70,8 @@ def on_cpu(op: torch._ops.OpOverload) -> Kernel:
 
 
 def through_composite(op: torch._ops.OpOverload) -> Kernel:
-    """PyTorch's own decomposition, which calls emulated operators (torch_npu has one kernel for the whole)."""
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        counters.call(short_name(op))
-        return op.decompose(*args, **kwargs)
-
-    return kernel
+    """PyTorch's own decomposition into emulated operators; those are counted (torch_npu has one kernel for all)."""
+    return op.decompose
 
 
 def below_autograd(op: torch._ops.OpOverload) -> Kernel:
@@ -151,6 +148,28 @@ def local_scalar_dense(tensor: torch.Tensor) -> bool | int | float | complex:
     counters.call("_local_scalar_dense")
     counters.copy(DEVICE, "cpu", tensor.element_size())
     return host(tensor).item()
+
+
+def format_cast(tensor: torch.Tensor, acl_format: int, **options: Any) -> torch.Tensor:
+    """Layouts in memory: all tensors have the plain one, and a cast to that is the tensor itself."""
+    if acl_format != torch.ops.npu.get_npu_format(tensor) or any(v is not None for v in options.values()):
+        raise NotImplementedError(f"npu_format_cast to format {acl_format} is not emulated")
+    return tensor
+
+
+def resize_(
+    tensor: torch.Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
+) -> torch.Tensor:
+    """torch_npu's own growth of a storage, with poison in what is new."""
+    if memory_format not in (None, torch.contiguous_format):
+        raise NotImplementedError(f"resize_ with {memory_format} is not emulated")
+    storage, before = tensor.untyped_storage(), tensor.untyped_storage().nbytes()
+    needed = (tensor.storage_offset() + math.prod(size)) * tensor.element_size()
+    if needed > before:
+        storage.resize_(needed)
+        ctypes.memset(storage.data_ptr() + before, POISON, storage.nbytes() - before)
+    strides = torch.empty(size, device="meta").stride()
+    return tensor.set_(storage, tensor.storage_offset(), size, strides)
 
 
 def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) -> torch.Tensor:

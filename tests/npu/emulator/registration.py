@@ -30,7 +30,6 @@ REAL = frozenset(
         "aten::is_pinned",
         "aten::is_set_to",
         "aten::record_stream",
-        "aten::resize_",
         "aten::scaled_dot_product_attention",  # likewise
         "aten::set_",
         "aten::set_.source_Storage",
@@ -59,6 +58,8 @@ OWN: dict[str, Callable[..., Any]] = {
     "aten::empty.memory_format": operators.empty,
     "aten::empty_like": operators.empty_like,
     "aten::empty_strided": operators.empty_strided,
+    "aten::resize_": operators.resize_,
+    "npu::npu_format_cast": operators.format_cast,
     **attention.KERNELS,
     **quantized.KERNELS,
 }
@@ -83,9 +84,9 @@ def install() -> None:
 
 
 def _decide(name: str, key: str) -> None:
-    op = _overload(name)
+    op = overload(name)
     if name.partition("::")[0] not in NAMESPACES or op is None:
-        return  # c10d and its like call HCCL, which is refused as a whole; a kernel without a schema cannot be called
+        return  # c10d and its like call HCCL, all of which answers "feature not supported"
     if name in REAL and key in KEYS:
         dispositions[key, name] = "real"
     elif key not in KEYS:
@@ -107,7 +108,7 @@ def _decide(name: str, key: str) -> None:
 
 def _decide_unregistered(name: str) -> None:
     """Operators without a kernel of torch_npu: composites of PyTorch are left alone, what falls back is refused."""
-    op = _overload(name)
+    op = overload(name)
     if op is None:
         return
     line = next((x for x in torch._C._dispatch_dump_table(name).splitlines() if x.startswith("PrivateUse1:")), "")
@@ -117,8 +118,13 @@ def _decide_unregistered(name: str) -> None:
         _put(name, "PrivateUse1", OWN[name], "emulated")
     elif "[backend fallback]" in line and _computes_on_cpu(name, op):
         _put(name, "PrivateUse1", operators.fallback(op), "refused")
-    elif "[backend fallback]" in line or name.startswith(("npu::", "atb::")):
+    elif "[backend fallback]" in line:
         _put(name, "PrivateUse1", operators.refused(name), "refused")
+    elif name.startswith(
+        ("npu::", "atb::")
+    ):  # torch_npu's own composites; without a tensor argument no key leads there
+        for key in ("PrivateUse1", "CompositeImplicitAutograd"):
+            _put(name, key, operators.refused(name), "refused")
 
 
 def _computes_on_cpu(name: str, op: torch._ops.OpOverload) -> bool:
@@ -132,7 +138,8 @@ def _has(name: str, key: str) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
 
-def _overload(name: str) -> torch._ops.OpOverload | None:
+def overload(name: str) -> torch._ops.OpOverload | None:
+    """None for a kernel that torch_npu registers without a schema: nothing can call it."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     try:
