@@ -15,6 +15,7 @@ from types import ModuleType
 import torch
 
 import specviz
+from specviz import npu
 from specviz.errors import UserError
 from specviz.trace import Machine
 
@@ -54,7 +55,7 @@ def pick(requested: str = "auto") -> torch.device:
     """
     kinds = available()
     if requested == "auto":
-        return torch.device(kinds[0])
+        return _indexed(kinds[0], 0)
     match = re.fullmatch(r"(npu|cuda|mps|cpu)(?::(\d+))?", requested)
     if match is None:
         raise UserError(f"The device must be auto or one of {', '.join(KINDS)}; you gave {requested!r}.")
@@ -64,7 +65,15 @@ def pick(requested: str = "auto") -> torch.device:
         raise UserError(f"There is no {kind} device here; this machine has {', '.join(kinds)}.{problem}")
     if index >= _count(kind):
         raise UserError(f"There is no {requested}; this machine counts {_count(kind)} {kind} device(s), from 0.")
-    return torch.device(requested)
+    return _indexed(kind, index)
+
+
+def use(device: torch.device) -> None:
+    """Make ``device`` the calling thread's current one. To be called where a thread begins to compute."""
+    if device.type == "npu":
+        npu.use(device)
+    elif device.type == "cuda":
+        torch.cuda.set_device(device)
 
 
 def name(device: torch.device) -> str:
@@ -81,6 +90,19 @@ def memory_bytes(device: torch.device) -> int:
     if hasattr(os, "sysconf"):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 0
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Memory of an accelerator that nobody holds; None where the system decides that."""
+    if device.type == "npu":
+        return npu.free_bytes(device)
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
+
+
+def release(device: torch.device) -> None:
+    """Give memory that torch keeps for later, and no tensor uses, back to the device."""
+    if device.type != "cpu":
+        _backend(device).empty_cache()
 
 
 def supports(device: torch.device, dtype: str) -> bool:
@@ -122,9 +144,12 @@ def peak_memory_bytes(device: torch.device) -> int | None:
 
 
 def machine(device: torch.device) -> Machine:
-    """The machine for a trace."""
+    """The machine for a trace. Makes ``device`` the thread's current one."""
+    use(device)
     versions = {"python": platform.python_version(), "specviz": specviz.__version__}
     versions |= {package: version(package) for package in VERSIONED}
+    if device.type == "npu":
+        versions |= npu.versions()
     return Machine(
         device=device.type,
         name=name(device),
@@ -158,6 +183,10 @@ def choose_dtype(timings: Mapping[str, DtypeTiming], gamma: int) -> DtypeChoice:
 def _is_available(kind: str) -> bool:
     backend = getattr(torch, kind, None)  # torch.npu is there only once torch_npu is
     return backend is not None and bool(backend.is_available())
+
+
+def _indexed(kind: str, index: int) -> torch.device:
+    return torch.device(kind, index) if kind in ("npu", "cuda") else torch.device(kind)
 
 
 def _backend(device: torch.device) -> ModuleType:

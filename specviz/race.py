@@ -72,6 +72,7 @@ def race(
     end the current run there, and the trace holds what was done. ``origin`` goes on from inside another run.
     Raises UserError for a prompt that does not fit, and for a branch behind a stop string.
     """
+    devices.use(pair.target.device)
     prompt_ids = pair.encode_chat(prompt) if origin is None else list(origin.token_ids)
     drafter, draft_info = make_drafter(pair, settings)
     kinds: list[RunKind] = ["speculative", "standard"] if baseline else ["speculative"]

@@ -90,11 +90,18 @@ class Runner:
     """First come, first served; one job a visitor, so that nobody can fill the queue.
 
     ``prepare`` runs first in the worker thread (choose the device, load the models); it handles its own errors.
+    ``recover`` runs there after a job that ran out of memory.
     """
 
-    def __init__(self, limits: Limits | None = None, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        prepare: Callable[[], None] | None = None,
+        recover: Callable[[], None] | None = None,
+    ) -> None:
         self.limits = limits or Limits()
         self._prepare = prepare
+        self._recover = recover
         self._queue: deque[Ticket[Any]] = deque()
         self._running: Ticket[Any] | None = None
         self._recent_s: deque[float] = deque(maxlen=16)
@@ -179,7 +186,9 @@ class Runner:
             error = str(refusal)
         except Exception as failure:
             log.exception("A job failed")
-            error = OUT_OF_MEMORY if _out_of_memory(failure) else APOLOGY
+            error = OUT_OF_MEMORY if is_out_of_memory(failure) else APOLOGY
+        if error == OUT_OF_MEMORY and self._recover is not None:
+            self._recover()  # here, where nothing holds the frames of the job any more
         with self._changed:
             if state == "finished":
                 self._recent_s.append(time.monotonic() - ticket._started_at)
@@ -267,5 +276,10 @@ class Runner:
         self._changed.notify_all()
 
 
-def _out_of_memory(failure: Exception) -> bool:
-    return isinstance(failure, MemoryError) or type(failure).__name__ == "OutOfMemoryError"
+def is_out_of_memory(failure: Exception) -> bool:
+    """Python's, an accelerator's or torch's own on the CPU, which is a plain RuntimeError."""
+    return (
+        isinstance(failure, MemoryError)
+        or type(failure).__name__ == "OutOfMemoryError"
+        or (isinstance(failure, RuntimeError) and "DefaultCPUAllocator" in str(failure))
+    )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from specviz.models.load import Pair
     from specviz.race import Origin
 
+STACK = {"cann": "CANN", "driver": "driver"}  # below torch_npu; what a machine's versions name, and how it is said
+
 LOAD_FAILED = "The models could not be loaded; the server's log says more."
 
 log = logging.getLogger(__name__)
@@ -39,13 +41,15 @@ class Options:
     draft: str | None = None
     device: str = "auto"
     dtype: str = "auto"
+    attention: str = "fused"
     threads: int | None = None
     token_limit: int = 512
     limits: Limits = field(default_factory=Limits)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Options:
-        """Read SPECVIZ_TARGET, _DRAFT, _DEVICE, _DTYPE, _THREADS, _MAX_NEW_TOKENS, _QUEUE and _RUN_SECONDS.
+        """Read SPECVIZ_TARGET, _DRAFT, _DEVICE, _DTYPE, _ATTENTION, _THREADS, _MAX_NEW_TOKENS, _QUEUE and
+        _RUN_SECONDS.
 
         Raises UserError for a value that cannot be used, Gradio's own GRADIO_SERVER_PORT among them.
         """
@@ -64,6 +68,7 @@ class Options:
             draft=given.get("DRAFT"),
             device=given.get("DEVICE", default.device),
             dtype=given.get("DTYPE", default.dtype),
+            attention=given.get("ATTENTION", default.attention),
             threads=whole("THREADS", 1, 1024) if "THREADS" in given else None,
             token_limit=whole("MAX_NEW_TOKENS", default.token_limit, MAX_NEW_TOKENS),
             limits=Limits(
@@ -106,7 +111,7 @@ class Service:
         self._load = load or load_models
         self._pair: Pair | None = None
         self._closing = threading.Event()
-        self.runner = Runner(options.limits, prepare=self._load_in_background)
+        self.runner = Runner(options.limits, prepare=self._load_in_background, recover=self._free)
 
     def race(
         self,
@@ -154,6 +159,10 @@ class Service:
         with suppress(UserError):  # the state says it, and the next race tries again
             self.pair()
 
+    def _free(self) -> None:
+        if self._pair is not None:
+            self._pair.free()
+
     def pair(self) -> Pair:
         """The models, loaded if they are not yet. For jobs in the runner's thread. Raises UserError."""
         if self._pair is None:
@@ -184,6 +193,7 @@ def load_models(options: Options, report: Callable[[str], None]) -> Pair:
         options.draft,
         device=options.device,
         dtype=options.dtype,
+        attention=options.attention,
         threads=options.threads,
         progress=report,
     )
@@ -196,5 +206,12 @@ def load_models(options: Options, report: Callable[[str], None]) -> Pair:
 def describe(pair: Pair) -> str:
     """The status line: device, models, number format and why it was chosen."""
     machine = pair.machine
-    where = f"{machine.device.upper()}: {machine.name}, {machine.threads} threads"
-    return f"{where} · {pair.name} · {pair.dtype_choice.reason}"
+    parts = [f"{machine.device.upper()}: {machine.name}"]
+    if machine.device in ("npu", "cuda"):
+        parts.append(f"{machine.memory_bytes / 1e9:.0f} GB")
+    else:
+        parts.append(f"{machine.threads} threads")
+    parts += [f"{said} {machine.versions[name]}" for name, said in STACK.items() if name in machine.versions]
+    if pair.attention != "fused":
+        parts.append(f"attention {pair.attention}")
+    return f"{', '.join(parts)} · {pair.name} · {pair.dtype_choice.reason}"

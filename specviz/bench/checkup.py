@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import specviz
-from specviz import devices
+from specviz import devices, npu
 from specviz.bench.probe import forward_seconds, read_bandwidth
 from specviz.models import store
 from specviz.models.load import Pair
@@ -31,6 +31,8 @@ def machine_report(device: str, threads: int | None) -> dict[str, Any]:
         "devices": list(devices.available()),
         "npu": specviz.NPU_PROBLEM
         or ("torch_npu is loaded" if versions["torch-npu"] else "torch_npu is not installed"),
+        "free_bytes": devices.free_bytes(chosen),
+        "environment": npu.environment(),
         "versions": versions,
         "cache": {"folder": str(folder), "bytes": _sizes(folder)},
         "bandwidth_bytes_per_s": read_bandwidth(chosen),

@@ -22,6 +22,7 @@ from specviz.cli.serve import serve
 from specviz.cli.show import show
 from specviz.cli.tiles import tiles
 from specviz.errors import UserError
+from specviz.runner import OUT_OF_MEMORY, is_out_of_memory
 from specviz.trace import TraceError
 
 
@@ -42,6 +43,10 @@ class Commands(TyperGroup):
             with suppress(OSError):  # or Python fails again, when it flushes at its end
                 sys.stdout.close()
             _refuse("What this command prints could not be written: the disk is full. Make room and run it again.")
+        except (RuntimeError, MemoryError) as failure:
+            if not is_out_of_memory(failure):
+                raise
+            _refuse(OUT_OF_MEMORY)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 

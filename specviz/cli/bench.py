@@ -50,6 +50,7 @@ def bench(
     dtype: options.Dtype = "auto",
     threads: options.Threads = None,
     device: options.Device = "auto",
+    attention: options.Attention = "fused",
     json_file: options.JsonFile = None,
 ) -> None:
     """Measure tokens per second of every engine, interleaved in one process."""
@@ -71,7 +72,7 @@ def bench(
     from specviz.bench.plan import measure, variants
     from specviz.cli.loading import load
 
-    pair = load(target, draft, device, dtype, threads)
+    pair = load(target, draft, device, dtype, threads, attention)
     chosen = variants(gammas, chosen_peers)
     total = len(chosen) * len(questions) * repeat
     samples: list[Sample] = []

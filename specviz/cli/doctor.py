@@ -22,6 +22,7 @@ def doctor(
     dtype: options.Dtype = "auto",
     threads: options.Threads = None,
     device: options.Device = "auto",
+    attention: options.Attention = "fused",
     gamma: options.Gamma = limits.DEFAULT_GAMMA,
     model: Annotated[bool, typer.Option(help="Load the target and time its forwards.")] = True,
     json_file: options.JsonFile = None,
@@ -36,7 +37,7 @@ def doctor(
     report, problem = machine_report(device, threads), None
     if model:
         try:
-            report["target"] = target_report(load(target, None, device, dtype, threads), gamma)
+            report["target"] = target_report(load(target, None, device, dtype, threads, attention), gamma)
         except UserError as refusal:  # what is known is still shown
             problem = refusal
     Console(highlight=False).print(*_tables(report))
@@ -53,12 +54,14 @@ def _tables(report: dict[str, Any]) -> Iterator[Table]:
         [
             ("device", f"{machine['device']}, of {', '.join(report['devices'])}"),
             ("name", machine["name"]),
-            ("memory", _gigabytes(machine["memory_bytes"])),
+            ("memory", _memory(machine["memory_bytes"], report["free_bytes"])),
             ("threads", str(machine["threads"])),
             ("read bandwidth", f"{_gigabytes(report['bandwidth_bytes_per_s'])}/s"),
             ("Ascend", report["npu"]),
         ],
     )
+    if report["environment"]:
+        yield _table("Environment of CANN and torch_npu", report["environment"].items())
     yield _table("Versions", [(name, number or "not installed") for name, number in report["versions"].items()])
     yield _table(
         "Cache",
@@ -90,6 +93,10 @@ def _table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _memory(total: float, free: float | None) -> str:
+    return _gigabytes(total) if free is None else f"{_gigabytes(total)}, {_gigabytes(free)} free"
 
 
 def _gigabytes(count: float) -> str:

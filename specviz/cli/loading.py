@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from specviz.models.load import Pair
 
 
-def load(target: str | None, draft: str | None, device: str, dtype: str, threads: int | None) -> Pair:
+def load(
+    target: str | None, draft: str | None, device: str, dtype: str, threads: int | None, attention: str = "fused"
+) -> Pair:
     """The pair that was asked for. Raises UserError."""
     with Console(stderr=True).status("Starting PyTorch") as status:
         from specviz.models.load import load_pair
@@ -22,5 +24,6 @@ def load(target: str | None, draft: str | None, device: str, dtype: str, threads
             device=device,
             dtype=dtype,
             threads=threads,
+            attention=attention,
             progress=lambda line: status.update(Text(line)),
         )

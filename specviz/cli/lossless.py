@@ -47,6 +47,7 @@ def lossless(
     dtype: options.Dtype = "auto",
     threads: options.Threads = None,
     device: options.Device = "auto",
+    attention: options.Attention = "fused",
     json_file: options.JsonFile = None,
 ) -> None:
     """Measure whether a rule keeps the target's distribution, and whether χ² notices a broken one."""
@@ -66,7 +67,7 @@ def lossless(
 
     from specviz.cli.loading import load
 
-    pair = load(target, draft, device, dtype, threads)
+    pair = load(target, draft, device, dtype, threads, attention)
     console = Console(highlight=False)
     with console.status("Decoding"):
         laboratory = _Laboratory(pair, _decode(pair, prompt, settings), draws)

@@ -44,4 +44,11 @@ MaxNewTokens = Annotated[int, typer.Option(help="Tokens to commit at most.", ric
 Dtype = Annotated[str, typer.Option(help="auto (measured), float32, bfloat16 or float16.", rich_help_panel=_MACHINE)]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.", rich_help_panel=_MACHINE)]
 Device = Annotated[str, typer.Option(help="auto, npu, cuda, mps or cpu.", rich_help_panel=_MACHINE)]
+Attention = Annotated[
+    str,
+    typer.Option(
+        help="fused (PyTorch's own), or npu-fused-infer (Ascend's for inference, Atlas A2 and A3).",
+        rich_help_panel=_MACHINE,
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the record to this file.")]

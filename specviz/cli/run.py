@@ -35,6 +35,7 @@ def run(
     dtype: options.Dtype = "auto",
     threads: options.Threads = None,
     device: options.Device = "auto",
+    attention: options.Attention = "fused",
     baseline: Annotated[bool, typer.Option(help="Decode in the standard way too.")] = True,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -51,7 +52,7 @@ def run(
     from specviz.race import race
 
     console = Console(highlight=False)
-    pair = load(target, draft, device, dtype, threads)
+    pair = load(target, draft, device, dtype, threads, attention)
     with console.status("Decoding") as status:
         for event in race(pair, prompt, settings, baseline=baseline):
             match event:

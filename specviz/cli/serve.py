@@ -22,9 +22,19 @@ def serve(
     dtype: options.Dtype = "auto",
     threads: options.Threads = None,
     device: options.Device = "auto",
+    attention: Annotated[
+        str | None, typer.Option(help="fused or npu-fused-infer (Ascend's for inference, Atlas A2 and A3).")
+    ] = None,
 ) -> None:
     """Serve the page. What is not given here is taken from the SPECVIZ_* environment variables."""
-    asked = {"target": target, "draft": draft, "dtype": dtype, "threads": threads, "device": device}
+    asked = {
+        "target": target,
+        "draft": draft,
+        "dtype": dtype,
+        "threads": threads,
+        "device": device,
+        "attention": attention,
+    }
     chosen = replace(
         Options.from_environment(),
         **{name: value for name, value in asked.items() if value not in (None, "auto")},  # type: ignore[arg-type]

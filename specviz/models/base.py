@@ -28,6 +28,10 @@ class LanguageModel(Protocol):
         """Empty the cache and make room for ``capacity`` tokens."""
         ...
 
+    def free(self) -> None:
+        """Empty the cache and give up its memory; ``allocate`` gets new."""
+        ...
+
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
         """Append ``token_ids`` [k] (int64, on ``device``); logits [keep, vocab_size] of the last ``keep``."""
         ...

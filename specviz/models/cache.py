@@ -24,15 +24,21 @@ class KVCache:
         self.values: list[Tensor] = []
 
     def allocate(self, capacity: int) -> None:
-        """Empty the cache; get new memory only if it must grow."""
+        """Empty the cache; get new memory only if it must grow. Where there is not enough, it ends up with none."""
         self.length = 0
         if capacity <= self.capacity:
             return
-        self.keys, self.values = [], []  # let go of the old memory before asking for more
-        for buffers in (self.keys, self.values):
-            for heads, dim in self.shapes:
-                buffers.append(torch.empty(1, heads, capacity, dim, device=self.device, dtype=self.dtype))
-        self.capacity = capacity
+        self.free()  # let go of the old memory before asking for more
+        keys, values = (
+            [torch.empty(1, heads, capacity, dim, device=self.device, dtype=self.dtype) for heads, dim in self.shapes]
+            for _ in ("keys", "values")
+        )
+        self.keys, self.values, self.capacity = keys, values, capacity
+
+    def free(self) -> None:
+        """Empty the cache and give up its memory."""
+        self.length = self.capacity = 0
+        self.keys, self.values = [], []
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put ``keys``/``values`` [1, kv_heads, k, head_dim] behind ``length``; views over all up to them."""

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specviz.models.attention import FUNCTIONS, Attend, Attention, fused
+from specviz.models.attention import Attention, Heads, Kernel, kernel
 from specviz.models.cache import KVCache
 
 ARCHITECTURES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
@@ -76,7 +76,7 @@ class LlamaModel:
         self.head: Linear = module.lm_head.forward
         self.cache = KVCache([(self.kv_heads, self.head_dim)] * len(self.layers), self.device, self.dtype)
         self.cos = self.sin = torch.empty(0, device=self.device)
-        self.attend: Attend = fused
+        self.kernel: Kernel = kernel("fused", self._heads)
 
     @property
     def length(self) -> int:
@@ -92,18 +92,24 @@ class LlamaModel:
             # The sign of the half-turn lives in the table, so that no forward negates anything.
             self.sin = torch.cat((-sin[0][:, :half], sin[0][:, half:]), -1)[:, None]
 
+    def free(self) -> None:
+        self.cache.free()
+
     def rollback(self, length: int) -> None:
         self.cache.rollback(length)
 
+    @property
+    def _heads(self) -> Heads:
+        return Heads(self.heads, self.kv_heads, self.head_dim, self.dtype, self.device)
+
     def use_attention(self, kind: Attention) -> None:
-        self.attend = FUNCTIONS[kind]
+        self.kernel = kernel(kind, self._heads)
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
         k, start = len(token_ids), self.cache.length
-        groups = self.heads // self.kv_heads
         cos, sin = self.cos[start : start + k], self.sin[start : start + k]
-        mask = self._mask(k, start, groups) if k > 1 else None
+        mask = self.kernel.mask(k, start + k, self._heads)
 
         x = F.embedding(token_ids, self.embedding)
         for index, layer in enumerate(self.layers):
@@ -113,20 +119,12 @@ class LlamaModel:
             value = layer.v(h).view(k, self.kv_heads, self.head_dim)
             q, key = _rotate(torch.cat((q, key), 1), cos, sin).split((self.heads, self.kv_heads), 1)
             keys, values = self.cache.write(index, key.transpose(0, 1)[None], value.transpose(0, 1)[None])
-            # Query heads that share a key head become rows of one attention problem: no key is repeated.
-            q = q.view(k, self.kv_heads, groups, self.head_dim).permute(1, 2, 0, 3)
-            attended = self.attend(q.reshape(1, self.kv_heads, groups * k, self.head_dim), keys, values, mask)
-            attended = attended.view(self.kv_heads, groups, k, self.head_dim).permute(2, 0, 1, 3)
-            x = x + layer.o(attended.reshape(k, self.heads * self.head_dim))
+            attended = self.kernel.attend(q.transpose(0, 1)[None], keys, values, mask)
+            x = x + layer.o(attended[0].transpose(0, 1).reshape(k, self.heads * self.head_dim))
             h = self._rms_norm(x, layer.post_norm)
             x = x + layer.down(F.silu(layer.gate(h)) * layer.up(h))
         self.cache.advance(k)
         return self.head(self._rms_norm(x[k - keep :], self.norm))
-
-    def _mask(self, k: int, start: int, groups: int) -> Tensor:
-        """Bottom-right causal, True = may look, [groups·k, start+k]; bool keeps fused kernels in reach."""
-        causal = torch.ones(k, start + k, dtype=torch.bool, device=self.device).tril_(start)
-        return causal.repeat(groups, 1)
 
     def _rms_norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, (x.shape[-1],), weight, self.eps)

@@ -14,6 +14,7 @@ from specviz import devices
 from specviz.devices import DtypeChoice
 from specviz.errors import UserError
 from specviz.models import sources, vocabulary
+from specviz.models.attention import Attention, chosen
 from specviz.models.base import LanguageModel
 from specviz.models.dtype import load_in_best_dtype
 from specviz.models.modules import describe, eos_token_ids, has_tokenizer, load_module, load_tokenizer
@@ -48,6 +49,7 @@ class Pair:
     machine: Machine
     dtype_choice: DtypeChoice
     draft_source: str | None
+    attention: Attention = "fused"
     _drafts: dict[tuple[str, str], Draft] = field(default_factory=dict)
 
     @property
@@ -77,6 +79,12 @@ class Pair:
     def draft_module(self, kind: str, quantization: str = "") -> PreTrainedModel:
         """The transformers module of that draft, for ``generate(assistant_model=…)``."""
         return self.draft(kind, quantization).module
+
+    def free(self) -> None:
+        """Give up the memory of all caches, and what torch keeps on the device besides the weights."""
+        for model in (self.target, *(draft.model for draft in self._drafts.values())):
+            model.free()
+        devices.release(self.target.device)
 
     def encode_chat(self, text: str) -> list[int]:
         """The prompt's token ids, in the target's chat template if it has one. Raises UserError if unusable."""
@@ -122,13 +130,14 @@ class Pair:
             shared = vocabulary.shared_size(self.tokenizer, load_tokenizer(folder), *sizes)
         else:
             shared = vocabulary.shared_size_by_fingerprint(self.tokenizer, folder, *sizes)
+        model = wrap(module, self.attention)
         info = describe(module, sources.title(self.draft_source), self.eos_token_ids, sources.fingerprint(folder))
-        return Draft(wrap(module), module, info, shared)
+        return Draft(model, module, replace(info, attention=self.attention), shared)
 
     def _quantize(self, scheme: str) -> Draft:
         module = quantized_copy(self.target_module, scheme)
         info = replace(self.target_info, quantization=SCHEMES[scheme].label)
-        return Draft(wrap(module), module, info, self.target.vocab_size)
+        return Draft(wrap(module, self.attention), module, info, self.target.vocab_size)
 
 
 def load_pair(
@@ -137,13 +146,15 @@ def load_pair(
     *,
     device: str = "auto",
     dtype: str = "auto",
+    attention: str = "fused",
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Pair:
     """Load a target; its draft follows when it is asked for.
 
     ``target``: the name of a pair, a Hub id, a folder or a .gguf file; None is the default pair. ``draft``
-    the same, None being the named pair's own. ``progress`` gets one line at a time. Raises UserError.
+    the same, None being the named pair's own. ``attention``: fused, or npu-fused-infer on an Ascend NPU.
+    ``progress`` gets one line at a time. Raises UserError.
     """
 
     def report(what: str, fraction: float) -> None:
@@ -152,7 +163,9 @@ def load_pair(
 
     if threads is not None:
         torch.set_num_threads(threads)
+    kind = chosen(attention)
     place = devices.pick(device)
+    devices.use(place)
     pair = PAIRS.get(target or DEFAULT)
     source: Source = pair.target if pair else str(target)
     if draft in PAIRS:
@@ -163,14 +176,17 @@ def load_pair(
     name = sources.title(source)
     report(f"Loading {name}", 0.0)
     module, choice = load_in_best_dtype(folder, place, dtype, report)
+    model = wrap(module, kind)
     tokenizer = load_tokenizer(folder)
+    info = describe(module, name, eos_token_ids(module, tokenizer), sources.fingerprint(folder))
     return Pair(
         name=name,
-        target=wrap(module),
+        target=model,
         target_module=module,
         tokenizer=tokenizer,
-        target_info=describe(module, name, eos_token_ids(module, tokenizer), sources.fingerprint(folder)),
+        target_info=replace(info, attention=kind),
         machine=devices.machine(place),
         dtype_choice=choice,
         draft_source=draft,
+        attention=kind,
     )

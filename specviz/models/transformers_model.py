@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
-from specviz.models.attention import Attention
+from specviz.models.attention import Attention, Heads, kernel
 from specviz.models.cache import KVCache
 
 
@@ -52,6 +52,7 @@ class TransformersModel:
         heads = config.num_attention_heads
         kv_heads = getattr(config, "num_key_value_heads", None) or heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+        self.heads = Heads(heads, kv_heads, head_dim, self.dtype, self.device)
         layers = config.num_hidden_layers
         self.cache = KVCache([(kv_heads, head_dim)] * layers, self.device, self.dtype)
         self.view = Cache(layers=[PointerLayer(self.cache, layer) for layer in range(layers)])
@@ -63,11 +64,16 @@ class TransformersModel:
     def allocate(self, capacity: int) -> None:
         self.cache.allocate(capacity)
 
+    def free(self) -> None:
+        self.cache.free()
+
     def rollback(self, length: int) -> None:
         self.cache.rollback(length)
 
     def use_attention(self, kind: Attention) -> None:
-        self.module.set_attn_implementation("sdpa" if kind == "fused" else "eager")
+        kernel(kind, self.heads)
+        names = {"fused": "sdpa", "materialised": "eager"}
+        self.module.set_attn_implementation(names.get(kind, kind))
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:

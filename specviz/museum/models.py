@@ -22,6 +22,9 @@ class Wrapped:
     def allocate(self, capacity: int) -> None:
         self.model.allocate(capacity)
 
+    def free(self) -> None:
+        self.model.free()
+
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
         return self.model.forward(token_ids, keep)
 

@@ -182,7 +182,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as it ran. ``quantization`` is e.g. "int4, groups of 64"; empty for the weights as loaded."""
+    """A model as it ran. ``quantization`` is e.g. "int4, groups of 64"; empty for the weights as loaded.
+
+    ``attention``: how it was computed, "fused" (PyTorch's own) or "npu-fused-infer" (Ascend's for inference).
+    """
 
     name: ShortText
     dtype: ShortText
@@ -191,6 +194,7 @@ class ModelInfo:
     eos_token_ids: Annotated[tuple[TokenId, ...], Field(max_length=64)]
     quantization: ShortText = ""
     fingerprint: ShortText = ""
+    attention: ShortText = "fused"
 
 
 @dataclass(frozen=True, slots=True)

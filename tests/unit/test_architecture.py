@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "specviz"
 # From the ground up; a module may import its own room and those below it.
 FLOORS = [
-    {"trace", "errors", "ascend", "events"},
+    {"trace", "errors", "ascend", "events", "npu"},
     {"devices", "settings", "shelf"},
     {"models", "attention", "analysis"},
     {"decoding"},
@@ -27,6 +27,7 @@ FLOORS = [
 ]
 WITHOUT_GRADIO = {
     "trace",
+    "npu",
     "errors",
     "devices",
     "settings",

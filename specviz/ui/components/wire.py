@@ -24,6 +24,7 @@ from typing import Any, Literal
 from specviz.analysis.autopsy import autopsy
 from specviz.analysis.metrics import as_dict, summarize
 from specviz.events import Done, Event, Finished, Progress
+from specviz.service import STACK
 from specviz.trace import (
     Branch,
     Candidates,
@@ -107,6 +108,8 @@ def describe(
         "device": machine.device,
         "machine": machine.name,
         "threads": machine.threads,
+        "memory_bytes": machine.memory_bytes,
+        "stack": {name: machine.versions[name] for name in STACK if name in machine.versions},
         "prompt": prompt,
         "recorded": recorded,
         "order": list(order),
@@ -238,7 +241,13 @@ def _divergence(trace: Trace) -> Json | None:
 
 
 def _model(info: ModelInfo) -> Json:
-    return {"name": info.name, "dtype": info.dtype, "quantization": info.quantization, "parameters": info.parameters}
+    return {
+        "name": info.name,
+        "dtype": info.dtype,
+        "quantization": info.quantization,
+        "attention": info.attention,
+        "parameters": info.parameters,
+    }
 
 
 def _run(run: Run) -> Json:

@@ -96,7 +96,11 @@ function settingsText(labels, { settings, target, draft }) {
     settings.top_p < 1 ? `top-p ${settings.top_p}` : "", rule ? labels.t(rule.key, rule.args) : "", labels.t("race.state.seed", { seed: settings.seed })].filter(Boolean).join(" · ");
 }
 
-function modelsText(labels, { target, draft, machine, threads }) {
-  const one = (model) => [model.name, model.dtype, model.quantization].filter(Boolean).join(", ");
-  return [one(target), draft && one(draft), machine, labels.t("race.state.threads", { n: threads })].filter(Boolean).join(" · ");
+function modelsText(labels, { target, draft, device, machine, threads, memory_bytes, stack }) {
+  const one = (model) => [model.name, model.dtype, model.quantization, model.attention !== "fused" && model.attention].filter(Boolean).join(", ");
+  const size = device === "npu" || device === "cuda"
+    ? labels.t("race.state.memory", { n: Math.round(memory_bytes / 1e9) })
+    : labels.t("race.state.threads", { n: threads });
+  const versions = Object.entries(stack).map(([name, version]) => labels.t(`race.state.${name}`, { version }));
+  return [one(target), draft && one(draft), machine, size, ...versions].filter(Boolean).join(" · ");
 }

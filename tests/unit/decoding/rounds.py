@@ -33,6 +33,9 @@ class Remembering:
     def allocate(self, capacity: int) -> None:
         self._tokens = []
 
+    def free(self) -> None:
+        self._tokens = []
+
     def rollback(self, length: int) -> None:
         del self._tokens[length:]
 
