@@ -42,6 +42,29 @@ def test_values_are_the_cpus(compute: Callable[[Tensor], Tensor]) -> None:
     assert torch.allclose(y.cpu().float(), compute(x).float(), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.view(2, 12),
+        lambda x: x[1:, ::2],
+        lambda x: x[None].squeeze().unsqueeze(1).squeeze(1),
+        lambda x: x.unfold(1, 2, 2),
+        lambda x: x.as_strided((3, 2), (6, 2), 1),
+        lambda x: x.mT.reshape(6, 2, 2),
+        lambda x: torch.view_as_real(torch.view_as_complex(x.view(4, 3, 2))),
+        lambda x: x.new_empty(0).set_(x.untyped_storage(), 2, (2, 2), (1, 3)),
+    ],
+)
+def test_torch_npus_own_views_hold_the_same_numbers(view: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(4, 6)
+    on_npu = x.npu()
+    y = view(on_npu)
+    assert torch.equal(y.cpu(), view(x)) and y.stride() == view(x).stride()
+    y.zero_()
+    view(x).zero_()
+    assert torch.equal(on_npu.cpu(), x)
+
+
 def test_inference_mode_and_autograd() -> None:
     x = torch.randn(3, 3)
     with torch.inference_mode():

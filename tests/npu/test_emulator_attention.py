@@ -166,10 +166,14 @@ def test_key_and_value_must_be_contiguous_too() -> None:
             torch_npu.npu_fused_infer_attention_score(*x, **given)
 
 
-def test_more_than_64_query_heads_a_key_head_are_refused() -> None:
-    q, k = torch.zeros(1, 65, 2, 16).half().npu(), torch.zeros(1, 1, 2, 16).half().npu()
-    with pytest.raises(RuntimeError, match="more than 64 times"):
-        torch_npu.npu_fused_infer_attention_score(q, k, k, num_heads=65, num_key_value_heads=1, input_layout="BNSD")
+@pytest.mark.parametrize(
+    ("heads", "key_heads", "message"), [(65, 1, "more than 64 times"), (512, 256, "more than 256")]
+)
+def test_too_many_heads_are_refused(heads: int, key_heads: int, message: str) -> None:
+    q, k = (torch.zeros(1, n, 2, 16).half().npu() for n in (heads, key_heads))
+    given = {"num_heads": heads, "num_key_value_heads": key_heads, "input_layout": "BNSD"}
+    with pytest.raises(RuntimeError, match=message):
+        torch_npu.npu_fused_infer_attention_score(q, k, k, **given)
 
 
 def test_fusion_attention_returns_each_rows_maximum_and_sum_eight_times() -> None:

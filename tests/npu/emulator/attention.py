@@ -265,6 +265,8 @@ def _infer(
     _check_heads(name, q, k, heads, key_heads)
     if q.shape[-1] % 16 or q.shape[-1] > 512:
         raise RuntimeError(f"{name}: head_dim {q.shape[-1]} is not a multiple of 16 up to 512")
+    if q.shape[2] > 1 and heads > 256:
+        raise RuntimeError(f"{name}: {heads} heads are more than 256")
     if heads // key_heads > 64:
         raise RuntimeError(f"{name}: num_heads is more than 64 times num_key_value_heads")
     if k.shape != v.shape:
