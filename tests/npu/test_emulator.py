@@ -100,7 +100,7 @@ def test_calls_and_copies_are_counted() -> None:
         lambda x: x.unique(),
         lambda x: torch.equal(x, x),
         lambda x: bool((x > 0).all()),
-        lambda x: x.untyped_storage().cpu(),  # torch_npu's own code, past the operators
+        lambda x: x.untyped_storage().cpu(),
     ],
 )
 def test_what_makes_the_host_wait_counts_as_a_copy_to_it(wait: Callable[[Tensor], object]) -> None:
@@ -121,8 +121,17 @@ def test_a_new_tensor_is_poison_even_on_a_block_used_before() -> None:
     for z in (torch.empty_like(y), y.new_empty(2, 3), torch.empty_strided((2, 2), (1, 2), device="npu")):
         assert bool(z.isnan().all())
     assert torch.empty(2, dtype=torch.int64, device="npu").tolist() == [-1, -1]
-    z = npu(1, 2).resize_(500)
-    assert z[:2].tolist() == [1, 2] and bool(z[2:].isnan().all())
+
+
+def test_a_grown_tensor_keeps_its_values_and_has_poison_behind_them() -> None:
+    for _ in range(8):
+        ones = [torch.ones(1000, device="npu") for _ in range(8)]
+        x = npu(1, 2)
+        del ones
+        with emulator.counted() as counts:
+            x.resize_(1000)
+        assert x[:2].tolist() == [1, 2] and bool(x[2:].isnan().all())
+        assert counts.copies == {"npu>npu": 1}  # by torch_npu's own code, past the operators
 
 
 def test_an_operator_without_a_kernel_is_refused_until_allowed() -> None:
