@@ -97,6 +97,7 @@ def test_calls_and_copies_are_counted() -> None:
     [
         lambda x: x.nonzero(),
         lambda x: x[x > 1],
+        lambda x: x.__setitem__(x > 1, 0),
         lambda x: x.unique(),
         lambda x: torch.equal(x, x),
         lambda x: bool((x > 0).all()),

@@ -157,6 +157,14 @@ def test_what_the_operator_refuses(message: str, shape: dict[str, Any], options:
         infer(*draw(4, 6, **shape), **on_npu)
 
 
+def test_a_mask_on_the_host_is_refused() -> None:
+    q, k, v = draw(4, 6)
+    with pytest.raises(RuntimeError, match="must be on one device"):
+        infer(q, k, v, sparse_mode=3, atten_mask=COMPRESSED)
+    with pytest.raises(RuntimeError, match="must be on one device"):
+        torch_npu.npu_fusion_attention(q.npu(), k.npu(), v.npu(), HEADS, "BNSD", atten_mask=COMPRESSED, sparse_mode=3)
+
+
 def test_key_and_value_must_be_contiguous_too() -> None:
     q, k, v = (t.npu() for t in draw(4, 6))
     given = {"num_heads": HEADS, "num_key_value_heads": KEY_HEADS, "input_layout": "BNSD"}
@@ -189,6 +197,18 @@ def test_fusion_attention_returns_each_rows_maximum_and_sum_eight_times() -> Non
     assert torch.allclose(maximum.cpu(), top[..., None].expand(-1, -1, -1, 8))
     assert torch.allclose(total.cpu(), (scores - top[..., None]).exp().sum(-1)[..., None].expand(-1, -1, -1, 8))
     assert (empty.numel(), seeds) == (0, [0, 0, 0])
+
+
+@pytest.mark.parametrize("layout", ["BSND", "BSH", "SBH"])
+def test_fusion_attention_in_other_layouts_holds_the_same_numbers(layout: str) -> None:
+    x = [t.npu() for t in draw(3, 6, batch=2, dtype=torch.float32)]
+    expected = torch_npu.npu_fusion_attention(*x, HEADS, "BNSD", scale=SCALE)[0].transpose(1, 2)
+    x = [t.transpose(1, 2) for t in x]
+    x = [t.flatten(2) for t in x] if layout.endswith("H") else x
+    x = [t.transpose(0, 1) for t in x] if layout == "SBH" else x
+    y = torch_npu.npu_fusion_attention(*x, HEADS, layout, scale=SCALE)[0]
+    y = y.transpose(0, 1) if layout == "SBH" else y
+    assert torch.equal(y.reshape(expected.shape).cpu(), expected.cpu())
 
 
 def test_fusion_attention_of_packed_sequences() -> None:

@@ -17,8 +17,8 @@ from tests.npu.emulator.memory import DEVICE, POISON, allocate, host, on_device,
 from tests.npu.emulator.randomness import cpu_generator
 
 Kernel = Callable[..., Any]
-# Their index tensors may lie on the host: the device's kernel copies them first.
-_HOST_INDICES = ("index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_")
+# Their index tensors may lie on the host, and are copied first; or be masks, whose sum the host must know.
+_BY_INDEX = ("index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_")
 _WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 _fallbacks_allowed = threading.Event()
@@ -43,14 +43,15 @@ def on_cpu(op: torch._ops.OpOverload) -> Kernel:
     draws = next((i for i, a in enumerate(schema.arguments) if a.name == "generator"), None)
     if draws is None and torch.Tag.nondeterministic_seeded in op.tags:
         return refused(f"{name} (a draw without a generator)")
-    waits = bool(_WAITS & set(op.tags))
+    by_index = name in _BY_INDEX
+    waits = bool(_WAITS & set(op.tags)) and not by_index
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         given = _in_order(schema, args, kwargs)
         device = _device_of(name, given)
         counters.call(name)
         counters.launched_on(name, device)
-        if waits and (name not in _HOST_INDICES or _by_mask(given)):
+        if waits or (by_index and _by_mask(given)):
             counters.copy(DEVICE, "cpu", 8)  # the host learns a value or a size from the device
 
         values = [_each(_on_host, a) for a in given]
@@ -183,12 +184,13 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
 def empty_like(tensor, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) -> torch.Tensor:
     shape = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
     like = torch.empty_like(shape, dtype=dtype, memory_format=memory_format)
-    return _like_meta(like, device or tensor.device)
+    device = torch.device(device or tensor.device)
+    if device.type != DEVICE:
+        return torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=device, pin_memory=pin_memory)
+    return _like_meta(like, device)
 
 
 def _like_meta(meta: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if torch.device(device).type != DEVICE:
-        return torch.empty_strided(meta.size(), meta.stride(), dtype=meta.dtype, device=device)
     return allocate(meta.size(), meta.stride(), meta.dtype, device, poison=True)
 
 
@@ -212,7 +214,7 @@ def _device_of(name: str, given: list[Any]) -> torch.device:
             _refuse_bfloat16(name, tensor)
             if on_device(tensor):
                 devices.add(tensor.device)
-            elif tensor.dim() and name in _HOST_INDICES and i == 1:
+            elif tensor.dim() and name in _BY_INDEX and i == 1:
                 counters.copy("cpu", DEVICE, tensor.nbytes)
             elif tensor.dim():
                 devices.add(tensor.device)
@@ -229,7 +231,6 @@ def _refuse_bfloat16(name: str, tensor: torch.Tensor) -> None:
 
 
 def _by_mask(given: list[Any]) -> bool:
-    """Whether an indexing goes by a mask, whose count of True the host must know."""
     return any(_each_tensor(lambda t: t.dtype in (torch.bool, torch.uint8), given[1]))
 
 

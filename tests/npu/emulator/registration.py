@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from tests.npu.emulator import attention, operators, quantized
+from tests.npu.emulator import fused_infer, fusion_attention, operators, quantized
 
 Disposition = Literal["emulated", "real", "refused"]
 
@@ -60,7 +60,8 @@ OWN: dict[str, Callable[..., Any]] = {
     "aten::empty_strided": operators.empty_strided,
     "aten::resize_": operators.resize_,
     "npu::npu_format_cast": operators.format_cast,
-    **attention.KERNELS,
+    **fusion_attention.KERNELS,
+    **fused_infer.KERNELS,
     **quantized.KERNELS,
 }
 
