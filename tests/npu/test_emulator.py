@@ -198,6 +198,7 @@ def test_draws_follow_the_generator() -> None:
         torch.rand(8, device="npu", generator=torch.Generator())
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage")
 def test_saving_copying_and_pinning() -> None:
     x = npu(1, 2)
     file = io.BytesIO()

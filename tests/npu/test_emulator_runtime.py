@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -29,6 +33,16 @@ print(torch.npu.device_count(), p.name, p.total_memory >> 20, torch.npu.is_bf16_
 """
     assert output(run_emulated(code, devices=3, hbm_mb=96)) == ["3 Ascend910B2 96 True"]
     assert output(run_emulated(code, soc="Ascend310P3")) == ["1 Ascend310P3 4096 False"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "sentence"),
+    [({"PATH": ""}, "gcc is not installed"), ({"PYTHONPATH": ""}, "torch_npu is not on the Python path")],
+)
+def test_the_builder_says_what_is_missing(lacking: dict[str, str], sentence: str, tmp_path: Path) -> None:
+    command = [sys.executable, Path(emulator.__file__).with_name("build.py"), tmp_path]
+    done = subprocess.run(command, env={**os.environ, **lacking}, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
 
 
 def test_versions_are_answered_and_plainly_fake() -> None:
