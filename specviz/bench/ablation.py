@@ -82,7 +82,7 @@ def ablate(
     finally:
         for model in models:
             if isinstance(model, Switchable):
-                model.use_attention("fused")
+                model.use_attention(pair.attention)
 
 
 def filler(pair: Pair, length: int) -> list[int]:

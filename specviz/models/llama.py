@@ -94,6 +94,7 @@ class LlamaModel:
 
     def free(self) -> None:
         self.cache.free()
+        self.cos = self.sin = self.cos[:0].clone()
 
     def rollback(self, length: int) -> None:
         self.cache.rollback(length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
+from specviz import devices
 from specviz.errors import UserError
 from specviz.trace import ModelInfo
 
@@ -43,7 +45,21 @@ def load_module(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTr
         raise UserError(f"The model in {folder} cannot be loaded: {_first_line(error)}") from error
     check_whole(loading, folder)
     check_causal(module, folder.name)
-    return module.to(device).eval().requires_grad_(False)
+    return _moved(module, device, folder.name).eval().requires_grad_(False)
+
+
+def _moved(module: PreTrainedModel, device: torch.device, name: str) -> PreTrainedModel:
+    with suppress(torch.OutOfMemoryError):
+        return module.to(device)
+    size = sum(parameter.nbytes for parameter in module.parameters())
+    del module  # some of it lies on the device already
+    devices.release(device)
+    free = devices.free_bytes(device)
+    has = "" if free is None else f", of which {free / 1e9:.2f} GB are free"
+    raise UserError(
+        f"{name} does not fit into the memory of {devices.name(device)}{has}: its weights are {size / 1e9:.2f} GB. "
+        "Choose a smaller model or another device."
+    )
 
 
 def load_tokenizer(folder: Path) -> Any:

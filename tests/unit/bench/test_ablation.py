@@ -39,12 +39,12 @@ def test_the_attention_really_is_exchanged_and_put_back(pair: Pair) -> None:
     assert isinstance(pair.target, LlamaModel)
     seen = []
     for cell in ablate(pair, SETTINGS, 10):
-        seen.append((cell.attention, pair.target.attend))
+        seen.append((cell.attention, pair.target.kernel.attend))
     assert dict(seen) == {"materialised": materialised, "fused": fused}
     unfinished = ablate(pair, SETTINGS, 10)
     next(unfinished)
     unfinished.close()
-    assert pair.target.attend is fused
+    assert pair.target.kernel.attend is fused
 
 
 def test_a_stop_ends_it(pair: Pair) -> None:

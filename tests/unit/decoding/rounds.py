@@ -42,12 +42,12 @@ class Remembering:
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
         self._tokens += token_ids.tolist()
         rows = [self._of(tuple(self._tokens[: len(self._tokens) - i])) for i in range(keep - 1, -1, -1)]
-        return torch.stack(rows) if rows else torch.empty(0, self.vocab_size)
+        return torch.stack(rows) if rows else torch.empty(0, self.vocab_size, device=self.device)
 
     def _of(self, context: tuple[int, ...]) -> Tensor:
         if context not in self._logits:
             self.model.allocate(len(context))
-            self._logits[context] = self.model.forward(torch.tensor(context), keep=1)[0].clone()
+            self._logits[context] = self.model.forward(torch.tensor(context, device=self.device), keep=1)[0].clone()
         return self._logits[context]
 
 
