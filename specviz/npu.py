@@ -54,7 +54,7 @@ def free_bytes(device: torch.device) -> int:
 
 def versions() -> dict[str, str]:
     """Of torch_npu, CANN and the driver, as far as they are known."""
-    found = {"torch_npu": _torch_npu_version(), "cann": _cann_version("CANN"), "driver": _driver_version()}
+    found = {"torch-npu": _torch_npu_version(), "cann": _cann_version("CANN"), "driver": _driver_version()}
     return {name: number for name, number in found.items() if number}
 
 

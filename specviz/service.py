@@ -208,7 +208,7 @@ def describe(pair: Pair) -> str:
     machine = pair.machine
     parts = [f"{machine.device.upper()}: {machine.name}"]
     if machine.device in ("npu", "cuda"):
-        parts.append(f"{machine.memory_bytes / 1e9:.0f} GB")
+        parts.append(f"{machine.memory_bytes / 2**30:.0f} GiB")
     else:
         parts.append(f"{machine.threads} threads")
     parts += [f"{said} {machine.versions[name]}" for name, said in STACK.items() if name in machine.versions]

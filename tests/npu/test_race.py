@@ -116,7 +116,7 @@ def test_the_trace_names_chip_memory_and_the_stack(pairs: dict[str, Pair]) -> No
     trace = decode(pairs["npu"], make_settings(drafter="prompt-lookup", max_new_tokens=4))
     assert trace.machine.name == "Ascend910B2"
     assert trace.machine.memory_bytes == 4096 * 2**20
-    assert {"torch_npu", "cann", "driver"} <= trace.machine.versions.keys()
+    assert {"torch-npu", "cann", "driver"} <= trace.machine.versions.keys()
     weights = sum(parameter.nbytes for parameter in pairs["npu"].target_module.parameters())
     assert all((run.peak_memory_bytes or 0) > weights for run in trace.runs)
     assert trace.models.target.attention == "fused"

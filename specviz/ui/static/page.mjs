@@ -99,7 +99,7 @@ function settingsText(labels, { settings, target, draft }) {
 function modelsText(labels, { target, draft, device, machine, threads, memory_bytes, stack }) {
   const one = (model) => [model.name, model.dtype, model.quantization, model.attention !== "fused" && model.attention].filter(Boolean).join(", ");
   const size = device === "npu" || device === "cuda"
-    ? labels.t("race.state.memory", { n: Math.round(memory_bytes / 1e9) })
+    ? labels.t("race.state.memory", { n: Math.round(memory_bytes / 2 ** 30) })
     : labels.t("race.state.threads", { n: threads });
   const versions = Object.entries(stack).map(([name, version]) => labels.t(`race.state.${name}`, { version }));
   return [one(target), draft && one(draft), machine, size, ...versions].filter(Boolean).join(" · ");
