@@ -54,7 +54,6 @@ class Autoregressive(Loop):
                 if not is_finite:
                     raise UserError(NOT_FINITE)
                 _, reason = self.ending.cut([token], self.texts([token]))
-                clock.mark()
                 spans = clock.spans()
 
                 self.recorder.begin()

@@ -48,6 +48,7 @@ class Loop:
         self.clock.begin()
         yield
         self.mark()
+        self.clock.wait()
         self.prefill_s = sum(self.clock.spans())
         self.clock.elapsed = 0.0
 

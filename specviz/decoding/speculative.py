@@ -77,7 +77,6 @@ class Speculative(Loop):
                     emitted = torch.cat((draft.token_ids[:n], judged.final_token[None]))
                     self.drafter.commit(committed, emitted)
                     opening = emitted[-1:]
-                clock.mark()
                 spans = clock.spans()
 
                 self.recorder.begin()

@@ -124,6 +124,26 @@ def test_scaled_dot_product_attention_reaches_the_fused_kernel(kind: str) -> Non
         assert not counts.calls["_softmax"], "no attention was written out"
 
 
+class Waits:
+    """Counts the calls in which the host waits for the device by name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        for owner, name in (
+            (torch.npu, "synchronize"),
+            (torch.npu.Event, "synchronize"),
+            (torch.npu.Stream, "synchronize"),
+        ):
+            monkeypatch.setattr(owner, name, self._counting(getattr(owner, name)))
+
+    def _counting(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(*args: Any, **options: Any) -> Any:
+            self.count += 1
+            return real(*args, **options)
+
+        return wait
+
+
 def drafters(target: LanguageModel, sampling: Sampling) -> dict[str, Drafter]:
     draft = LlamaModel(wide_llama(1).to("npu"))
     return {
@@ -138,7 +158,12 @@ def drafters(target: LanguageModel, sampling: Sampling) -> dict[str, Drafter]:
 @pytest.mark.parametrize("rule", [*RULES])
 @pytest.mark.parametrize("recording", [False, True])
 def test_a_round_fetches_once_and_sends_nothing(
-    attention: Attention, drafter: str, rule: str, recording: bool, tokenizer: PreTrainedTokenizerFast
+    attention: Attention,
+    drafter: str,
+    rule: str,
+    recording: bool,
+    tokenizer: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = make_settings(rule=rule, temperature=0 if rule == "greedy-match" else 1.0)
     sampling = Sampling(settings.temperature, top_k=20, top_p=0.95)
@@ -153,6 +178,7 @@ def test_a_round_fetches_once_and_sends_nothing(
         loop.recorder = Silent(tokenizer, [], PROMPT)
     rounds, drafted = loop.rounds(PROMPT), 0
     next(rounds)  # the prefill and what is made once
+    waits = Waits(monkeypatch)
     for _ in range(5):
         with emulator.counted() as counts:
             record = next(rounds)
@@ -160,6 +186,7 @@ def test_a_round_fetches_once_and_sends_nothing(
         # Copied text exists on the host only.
         assert counts.copies["cpu>npu"] == (drafter == "prompt-lookup")
         assert not counts.wrong_device
+        assert waits.count == 0, "the copy is the only wait"
         drafted += len(record.drafted) if recording else 1
         calls = counts.calls[FUSED] + counts.calls[INFER]
         steps = calls - LAYERS  # the target reads once, the draft once a token
