@@ -1,4 +1,4 @@
-"""``doctor``: what this machine has, how fast it is, and what would be chosen on it."""
+"""``doctor``: what this machine has, how fast it is, and what would be chosen on it; or, with it, a self-test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from rich.table import Table
 from specviz import settings as limits
 from specviz.analysis.autopsy import IMPOSSIBLE_OVERHEAD
 from specviz.cli import files, options
+from specviz.cli import selftest as checks
+from specviz.cli.loading import load_subject
 from specviz.errors import UserError
 
 
@@ -25,11 +27,23 @@ def doctor(
     attention: options.Attention = "fused",
     gamma: options.Gamma = limits.DEFAULT_GAMMA,
     model: Annotated[bool, typer.Option(help="Load the target and time its forwards.")] = True,
+    selftest: Annotated[
+        bool, typer.Option("--selftest", help="Check instead that what the project claims holds on this device.")
+    ] = False,
+    draft: Annotated[str | None, typer.Option(help="Small model for the self-test.", rich_help_panel="Models")] = None,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Report device, versions, caches, bandwidth, T(1) and T(γ+1), and what would be chosen here."""
+    """Report device, versions, caches, bandwidth, T(1) and T(γ+1), and what would be chosen here.
+
+    With --selftest: exit code 1 if a check failed.
+    """
     gamma = limits.make_settings(gamma=gamma).gamma
     files.check_writable(json_file)
+    if selftest:
+        if not model:
+            raise UserError("The self-test needs the models. Leave --no-model out.")
+        checks.selftest(load_subject(target, draft, device, dtype, threads, attention), json_file)
+        return
 
     from specviz.bench.checkup import machine_report, target_report
     from specviz.cli.loading import load

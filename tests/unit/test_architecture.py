@@ -19,7 +19,7 @@ FLOORS = [
     {"race"},
     {"museum", "microscope"},
     {"lab", "tiles"},
-    {"runner", "service", "bench"},
+    {"runner", "service", "bench", "selftest"},
     {"laboratory"},
     {"attention_lab"},
     {"ui"},
@@ -43,6 +43,7 @@ WITHOUT_GRADIO = {
     "runner",
     "service",
     "bench",
+    "selftest",
     "laboratory",
     "attention_lab",
 }
