@@ -69,7 +69,7 @@ def _backend() -> Any:
 
 @functools.cache
 def _settle(name: str) -> None:
-    """Once a process. Atlas inference cards (310P) compile each new shape for seconds unless told not to."""
+    """Once a process. Atlas inference cards (310P) compile operators for each new shape unless told not to."""
     if name.startswith("Ascend310P"):
         _backend().set_compile_mode(jit_compile=False)
 

@@ -187,14 +187,23 @@ class Runner:
         except Exception as failure:
             log.exception("A job failed")
             error = OUT_OF_MEMORY if is_out_of_memory(failure) else APOLOGY
-        if error == OUT_OF_MEMORY and self._recover is not None:
-            self._recover()  # here, where nothing holds the frames of the job any more
+        if error == OUT_OF_MEMORY:
+            self._tidy()  # here, where nothing holds the frames of the job any more
         with self._changed:
             if state == "finished":
                 self._recent_s.append(time.monotonic() - ticket._started_at)
             ticket.state, ticket.error, ticket._job = state, error, None
             self._running = None
             self._changed.notify_all()
+
+    def _tidy(self) -> None:
+        """Whatever a device in trouble answers, the worker lives on, and the next job shows whether it works again."""
+        if self._recover is None:
+            return
+        try:
+            self._recover()
+        except Exception:
+            log.exception("What a job left behind when it ran out of memory could not be given back")
 
     def _collect(self, ticket: Ticket[Any], job: Job[Any], deadline: float) -> None:
         """Append what the job yields. A job told to stop may still yield its last words, for ``grace_s``."""
@@ -277,9 +286,8 @@ class Runner:
 
 
 def is_out_of_memory(failure: Exception) -> bool:
-    """Python's, an accelerator's or torch's own on the CPU, which is a plain RuntimeError."""
-    return (
-        isinstance(failure, MemoryError)
-        or type(failure).__name__ == "OutOfMemoryError"
-        or (isinstance(failure, RuntimeError) and "DefaultCPUAllocator" in str(failure))
-    )
+    """Python's, an accelerator's, or a plain RuntimeError: torch's on the CPU and some of torch_npu's."""
+    if isinstance(failure, RuntimeError):
+        said = str(failure)
+        return type(failure).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in said or "out of memory" in said
+    return isinstance(failure, MemoryError)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny  # what is below is 0 to some devices
+SMALLEST_NORMAL = torch.finfo(torch.float32).tiny  # what is below is 0 to some devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     logits = logits.float()
     # Below the likeliest nothing can overflow, however small the temperature: it ends at −∞, which is no chance.
-    scaled = (logits - logits.amax(-1, keepdim=True)) / max(sampling.temperature, LEAST_TEMPERATURE)
+    scaled = (logits - logits.amax(-1, keepdim=True)) / max(sampling.temperature, SMALLEST_NORMAL)
     if 0 < sampling.top_k < scaled.shape[-1]:
         kth = scaled.topk(sampling.top_k, dim=-1).values[..., -1:]
         scaled = scaled.masked_fill(scaled < kth, -torch.inf)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.acceptance import Judgement, count_leading
-from specviz.decoding.distribution import draw, one_hot
+from specviz.decoding.distribution import SMALLEST_NORMAL, draw, one_hot
 
 
 def typical_threshold(p: Tensor, epsilon: float, delta: float) -> Tensor:
@@ -18,7 +18,7 @@ def typical_threshold(p: Tensor, epsilon: float, delta: float) -> Tensor:
 
     The flatter p is, the less is asked (Cai et al. 2024, arXiv 2401.10774, §2.3.1).
     """
-    negative_entropy = (p * p.log()).masked_fill(p == 0, 0.0).sum(-1)
+    negative_entropy = (p * p.clamp(min=SMALLEST_NORMAL).log()).sum(-1)
     return (delta * negative_entropy.exp()).clamp(max=epsilon)
 
 
@@ -32,7 +32,7 @@ def typical_accepts(p_token: Tensor, p: Tensor, epsilon: float, delta: float) ->
 
 def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
     """KL(p‖q) = Σ p·ln(p/q) [...] of rows [..., V], in nats; infinite where p has mass that q lacks."""
-    return torch.where(p > 0, p * (p / q).log(), 0.0).sum(-1)
+    return torch.where(p >= SMALLEST_NORMAL, p * (p / q).log(), 0.0).sum(-1)
 
 
 def typical(

@@ -74,7 +74,7 @@ def bottom_right_causal(k: int, n: int, heads: Heads) -> Tensor | None:
 
 def fused(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """PyTorch's scaled dot-product attention, which tiles where it has a kernel that does."""
-    return F.scaled_dot_product_attention(_grouped(q, keys), keys, values, attn_mask=mask).view(q.shape)
+    return F.scaled_dot_product_attention(_grouped(q, keys), keys, values, attn_mask=mask).reshape(q.shape)
 
 
 def materialised(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

@@ -9,9 +9,19 @@ import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
+import torch
 
 from specviz.errors import UserError
-from specviz.runner import APOLOGY, OUT_OF_MEMORY, Job, Limits, Runner, ShouldStop, Ticket
+from specviz.runner import (
+    APOLOGY,
+    OUT_OF_MEMORY,
+    Job,
+    Limits,
+    Runner,
+    ShouldStop,
+    Ticket,
+    is_out_of_memory,
+)
 
 MakeRunner = Callable[..., Runner]
 
@@ -20,8 +30,10 @@ MakeRunner = Callable[..., Runner]
 def make_runner() -> Iterator[MakeRunner]:
     runners: list[Runner] = []
 
-    def make(prepare: Callable[[], None] | None = None, **limits: float) -> Runner:
-        runners.append(Runner(Limits(**limits), prepare))  # type: ignore[arg-type]
+    def make(
+        prepare: Callable[[], None] | None = None, recover: Callable[[], None] | None = None, **limits: float
+    ) -> Runner:
+        runners.append(Runner(Limits(**limits), prepare, recover))  # type: ignore[arg-type]
         return runners[-1]
 
     yield make
@@ -203,6 +215,42 @@ def test_a_refusal_is_shown_a_bug_is_logged(make_runner: MakeRunner, caplog: pyt
     full = runner.submit(failing(MemoryError()), "ada")
     all_events(full)
     assert full.error == OUT_OF_MEMORY
+    assert all_events(runner.submit(count_to(2), "ada")) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("failure", "memory"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("Tried to allocate 82.00 MiB"), True),
+        (RuntimeError("NPU out of memory. NPUWorkspaceAllocator tried to allocate 2.00 GiB"), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("shapes do not match"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_out_of_memory_is_known_by_all_its_names(failure: Exception, memory: bool) -> None:
+    assert is_out_of_memory(failure) == memory
+
+
+def test_a_device_that_cannot_even_recover_does_not_stop_the_queue(
+    make_runner: MakeRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(should_stop: ShouldStop, deadline: float) -> Iterator[int]:
+        yield 0
+        raise MemoryError
+
+    recovered: list[int] = []
+
+    def recover() -> None:
+        recovered.append(threading.get_ident())
+        raise RuntimeError("the device is lost")
+
+    runner = make_runner(recover=recover)
+    ticket = runner.submit(full, "ada")
+    assert all_events(ticket) == [0]
+    assert (ticket.state, ticket.error) == ("failed", OUT_OF_MEMORY)
+    assert recovered == [runner._worker.ident] and "the device is lost" in caplog.text
     assert all_events(runner.submit(count_to(2), "ada")) == [0, 1]
 
 

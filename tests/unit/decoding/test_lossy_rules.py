@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from specviz import trace as records
 from specviz.analysis import losslessness
 from specviz.analysis.losslessness import Law, PositionRule, chi_square
+from specviz.decoding import lossy
 from specviz.decoding.distribution import Sampling, probabilities
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.draft_model import DraftModel
@@ -45,6 +46,20 @@ LAWS: dict[str, tuple[Settings, Callable[[Law, Law], PositionRule]]] = {
         lambda p, q: losslessness.kl_threshold(p, q, 0.8),
     ),
 }
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_probabilities_that_a_device_may_take_for_0_weigh_nothing(flushed: bool) -> None:
+    p = torch.tensor([0.5, 0.5 - 2**-20, 2**-20, 0.0])
+    dust = torch.tensor([0.5, 0.5 - 2**-20, 2**-20, 1e-40])
+    q = torch.tensor([0.25, 0.5, 0.25, 0.0])
+    assert torch.set_flush_denormal(flushed)
+    try:
+        assert lossy.typical_threshold(dust, 0.5, 0.3) == lossy.typical_threshold(p, 0.5, 0.3)
+        assert lossy.kl_divergence(dust, q) == lossy.kl_divergence(p, q)
+    finally:
+        torch.set_flush_denormal(False)
+    assert lossy.kl_divergence(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0])) == torch.inf
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM, MistralConfig, MistralForCausalLM, PreTrainedModel
 
 from specviz.errors import UserError
-from specviz.models.attention import Attention
+from specviz.models.attention import Attention, Heads, kernel
 from specviz.models.attention_hook import capture
 from specviz.models.llama import LlamaModel
 from specviz.models.transformers_model import TransformersModel
@@ -90,3 +91,19 @@ def test_fused_and_materialised_attention_agree(model: LlamaModel | Transformers
     fused, materialised = logits("fused"), logits("materialised")
     torch.testing.assert_close(fused, materialised, atol=1e-5, rtol=1e-4)
     assert torch.equal(logits("fused"), fused)
+
+
+def test_a_fused_kernel_may_lay_its_output_out_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of CUDA's write [sequence, heads] in memory, whatever they are given."""
+    real = F.scaled_dot_product_attention
+
+    def strange(*given: torch.Tensor, **options: torch.Tensor) -> torch.Tensor:
+        return real(*given, **options).transpose(1, 2).contiguous().transpose(1, 2)
+
+    heads = Heads(4, 2, 8, torch.float32, torch.device("cpu"))
+    q, keys, values = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
+    way = kernel("fused", heads)
+    mask = way.mask(3, 5, heads)
+    expected = way.attend(q, keys, values, mask)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", strange)
+    torch.testing.assert_close(way.attend(q, keys, values, mask), expected)
