@@ -97,26 +97,19 @@ def _learned(judged: Judgement) -> _Learned:
 
 
 class _Poisoned(Wrapped):
-    """A model whose forwards with logits give a NaN from the third on."""
-
-    forwards = 0
+    """A model that gives one NaN in each forward's first row of logits."""
 
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
-        logits = super().forward(token_ids, keep)
-        self.forwards += keep > 0
-        if self.forwards > 2:
-            logits = logits.clone()
-            logits[0, 1] = math.nan
+        logits = super().forward(token_ids, keep).clone()
+        logits[:1, FAULTY] = math.nan
         return logits
 
 
 def loops(subject: Subject) -> Outcome:
-    """Both loops, greedy and sampling, on a target that begins to produce NaN: the run ends in its sentence."""
-    target = _Poisoned(subject.pair.target)
-    pair = replace(subject.pair, target=target)
+    """Both loops, greedy and sampling, on a target that produces NaN: the run ends in its sentence."""
+    pair = replace(subject.pair, target=_Poisoned(subject.pair.target))
     silent = []
     for kind, temperature in product(KINDS, (0.0, 1.0)):
-        target.forwards = 0
         try:
             decode(pair, subject.settings(temperature), kind)
             silent.append(f"{kind} at temperature {temperature:g} went on")

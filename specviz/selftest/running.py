@@ -42,8 +42,10 @@ def waits(subject: Subject) -> Outcome:
             if isinstance(event, Progress):
                 counts.append(len(reports()))
     later = counts[1:]
-    measured = f"{min(later, default=0)} to {max(later, default=0)} a round"
-    return Outcome(bool(later) and set(later) == {WAITS}, measured, f"{WAITS}: the round's and its record's")
+    if not later:
+        raise NotApplicableError("The run was over after its first round, which sends the prompt to the device.")
+    measured = f"{min(later)} to {max(later)} a round"
+    return Outcome(set(later) == {WAITS}, measured, f"{WAITS}: the round's and its record's")
 
 
 @contextmanager
@@ -66,7 +68,10 @@ def _reported(backend: Any) -> Iterator[Any]:
 
 
 def clock(subject: Subject) -> Outcome:
-    """A run's spans are positive and, with prefill and the making of records, add up to wall time."""
+    """A run's spans are positive and, with prefill and the making of records, add up to wall time.
+
+    The host's clock ends the last span of a round; one that is 0 means that the device's clock ran ahead of it.
+    """
     subject.pair.texts  # noqa: B018 - made here, not inside the run
     started = ended = 0.0
     for event in race(subject.pair, PROMPT, subject.settings(0.7), baseline=False):
