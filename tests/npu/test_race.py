@@ -208,10 +208,11 @@ from specviz.microscope.evidence import gather
 from specviz.race import race
 from specviz.settings import make_settings
 
-folder = sys.argv[1]
+folder, modes, set_mode = sys.argv[1], [], torch.npu.set_compile_mode
+torch.npu.set_compile_mode = lambda **options: (modes.append(options), set_mode(**options))
 print(devices.supports(devices.pick("npu"), "bfloat16"))
 pair = load_pair(folder, folder, device="npu")
-print(pair.machine.name, pair.target_info.dtype, torch.npu.is_jit_compile_false())
+print(pair.machine.name, pair.target_info.dtype, modes, torch.npu.is_jit_compile_false())
 same = load_pair(folder, folder, device="cpu", dtype="float32")
 exact = load_pair(folder, folder, device="npu", dtype="float32")
 for drafter, quantization in (("draft-model", None), ("quantized-self", "int8"), ("prompt-lookup", None)):
@@ -232,7 +233,7 @@ def test_a_310p_computes_in_float16_unfused_and_without_jit(run_emulated: RunEmu
     done = run_emulated(code, soc="Ascend310P3")
     assert done.stdout.splitlines() == [
         "False",
-        "Ascend310P3 float16 True",
+        "Ascend310P3 float16 [{'jit_compile': False}] True",
         "draft-model True 12 []",
         "quantized-self True 12 []",
         "prompt-lookup True 12 []",

@@ -245,6 +245,16 @@ def test_attention_with_something_added_is_refused() -> None:
         npu_attention._attend_for_transformers(None, q, q, q, None, softcap=30.0)
 
 
+def test_the_scale_of_a_model_is_its_own() -> None:
+    q, keys, values = (torch.randn(1, heads, 3, 16, dtype=torch.float16) for heads in (4, 2, 2))
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q.float(), keys.float(), values.float(), is_causal=True, scale=0.7, enable_gqa=True
+    )
+    there = (tensor.to("npu") for tensor in (q, keys, values))
+    output, _ = npu_attention._attend_for_transformers(None, *there, None, scaling=0.7)
+    torch.testing.assert_close(output.transpose(1, 2).cpu().float(), expected, atol=2e-3, rtol=2e-3)
+
+
 @pytest.mark.parametrize("heads", [1, 3])
 def test_the_buffer_behind_a_view_is_found_and_nothing_else_is_taken_for_one(heads: int) -> None:
     buffer = torch.randn(1, heads, 50, 16)

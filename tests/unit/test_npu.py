@@ -24,6 +24,9 @@ class Backend:
     def get_device_name(self, device: torch.device) -> str:
         return self.chip
 
+    def mem_get_info(self, device: torch.device) -> tuple[int, int]:
+        return 3, 7
+
     def set_device(self, device: torch.device) -> None:
         self.called.append(("set_device", device))
 
@@ -82,6 +85,11 @@ def test_the_driver_is_asked_for_where_its_file_says_nothing(
     info.write_text("package_version=25.5\nVersion=25.2.1\nascendhal_version=7\n")
     assert npu.versions()["driver"] == "25.2.1"
     assert npu.versions()["cann"] == "8.5.0"
+
+
+@pytest.mark.parametrize("backend", ["Ascend910B2"], indirect=True)
+def test_free_memory_is_not_all_memory(backend: Backend) -> None:
+    assert npu.free_bytes(DEVICE) == 3
 
 
 def test_only_variables_that_are_set_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
