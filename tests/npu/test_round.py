@@ -268,6 +268,7 @@ def test_the_buffer_behind_a_view_is_found_and_nothing_else_is_taken_for_one(hea
         torch.randn(1, 1, 20, 16).expand(1, heads, 20, 16),
         torch.randn(1, heads, 60, 16)[:, :, 40:],
         torch.randn(1, heads, 20, 64)[..., 16:32],
+        torch.randn(1000).as_strided((1, heads, 7, 16), (120 * heads, 120, 16, 1)),
     ]
     for view in strange:
         found = npu_attention.whole(view)
