@@ -21,7 +21,7 @@ ENV HOME=/home/user SPECVIZ_CACHE=/home/user/.cache/specviz
 
 # What the weights are made with, before the rest: other changes keep this layer.
 COPY --chown=1000:1000 requirements-weights.txt ./
-COPY --chown=1000:1000 specviz/__init__.py specviz/ascend.py specviz/errors.py specviz/
+COPY --chown=1000:1000 specviz/__init__.py specviz/ascend.py specviz/devices.py specviz/errors.py specviz/npu.py specviz/
 COPY --chown=1000:1000 specviz/trace specviz/trace
 COPY --chown=1000:1000 specviz/models specviz/models
 RUN python -m specviz.models.fetch
