@@ -52,7 +52,7 @@ def _moved(module: PreTrainedModel, device: torch.device, name: str) -> PreTrain
     with suppress(torch.OutOfMemoryError):
         return module.to(device)
     size = sum(parameter.nbytes for parameter in module.parameters())
-    del module  # some of it lies on the device already
+    module.to("cpu")  # what had got to the device already
     devices.release(device)
     free = devices.free_bytes(device)
     has = "" if free is None else f", of which {free / 1e9:.2f} GB are free"

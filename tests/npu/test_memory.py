@@ -31,6 +31,19 @@ print(*run("ab", 8))
 service.close()
 """
 
+LOADING = """
+import sys, torch
+from specviz import devices
+from specviz.errors import UserError
+from specviz.models.load import load_pair
+
+devices.use(devices.pick("npu"))
+before = devices.free_bytes(devices.pick("npu"))
+try: load_pair(sys.argv[1], device="npu", dtype="float32")
+except UserError as refusal:
+    print(torch.npu.memory_allocated(), torch.npu.memory_reserved(), f"{before / 1e9:.2f} GB are free" in str(refusal))
+"""
+
 COMMAND = """
 import sys
 from specviz.cli.app import app
@@ -84,3 +97,14 @@ def test_a_model_that_does_not_fit_is_refused_by_name_and_size(run_emulated: Run
     done = run_emulated(code, hbm_mb=1)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "does not fit into the memory of Ascend910B2" in done.stderr and "Choose a smaller model" in done.stderr
+
+
+def test_what_had_got_to_the_device_of_a_model_that_does_not_fit_leaves_it(
+    run_emulated: RunEmulated, tmp_path: Path
+) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(vocab_size=256, hidden_size=512, intermediate_size=2048, num_hidden_layers=6)  # 100 MB
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    done = run_emulated(f"import sys; sys.argv = ['', {str(tmp_path)!r}]\n" + LOADING, hbm_mb=64)
+    assert done.stdout.split() == ["0", "0", "True"], done.stderr
