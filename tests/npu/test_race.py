@@ -184,6 +184,25 @@ def test_a_card_that_is_not_there_is_refused(run_emulated: RunEmulated, folder: 
     assert done.returncode == 2 and "There is no npu:2" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_doctor_names_the_chip_its_memory_and_the_stack_without_a_model(run_emulated: RunEmulated) -> None:
+    done = run_emulated(
+        "from specviz.cli.app import app\napp(['doctor', '--device', 'npu', '--no-model'], prog_name='specviz')",
+        hbm_mb=1024,
+        env={"ASCEND_RT_VISIBLE_DEVICES": "0"},
+    )
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    for fact in (
+        "device npu, of npu, cpu",
+        "name Ascend910B2",
+        "memory 1.07 GB, 1.07 GB free",
+        "ASCEND_RT_VISIBLE_DEVICES 0",
+        "cann 8.5.0.alpha999",
+        "driver 25.5.0.alpha999",
+    ):
+        assert fact in said
+
+
 def test_with_cann_and_no_device_the_cpu_computes(run_emulated: RunEmulated) -> None:
     done = run_emulated(
         "from specviz import devices\nfrom specviz.errors import UserError\n"
