@@ -1,4 +1,4 @@
-"""Whole rounds on the device, thousands of them: what they emit must follow p, and a broken rule must be caught.
+"""Whole rounds on the device, a thousand of them: what they emit must follow p, and a broken rule must be caught.
 
 The rows of p and q are the loaded models' own, at the places of the CPU's text where they differ about half; each row
 stands for its position whatever was drafted before it, so the law of every position is known exactly.
@@ -20,7 +20,7 @@ from specviz.museum.judges import residual_is_p
 from specviz.selftest.report import Outcome
 from specviz.selftest.subject import Subject, read_in_blocks
 
-ROUNDS, GAMMA, SEED = 2000, 3, 11
+ROUNDS, GAMMA, SEED = 1000, 3, 11
 TELLING = 0.4  # total variation between p and q that shows most: both verdicts occur, and so do residual draws
 BATCH = 50
 PLAIN = Sampling(temperature=1.0)

@@ -22,7 +22,7 @@ from specviz.settings import DEFAULT_QUANTIZATION, make_settings
 from specviz.trace import Run, RunKind, Settings
 
 PROMPT = "Explain in a few sentences why the sky is blue."
-TOKENS = 24
+TOKENS = 16
 BLOCKS = (1, 5)  # rows of the forwards that a text is gone through in: one, and a verification
 
 
