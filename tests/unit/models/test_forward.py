@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -111,6 +113,24 @@ def test_rollback_and_reallocation_copy_nothing() -> None:
     cache.allocate(9)
     assert cache.length == 0
     assert cache.keys[0].data_ptr() == address
+
+
+def test_a_cache_gives_its_memory_up_before_it_asks_for_more_and_holds_none_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = KVCache([(1, 4)] * 2, torch.device("cpu"), torch.float32)
+    cache.allocate(8)
+    old, alive = weakref.ref(cache.keys[0]), []
+
+    def full(*sizes: int, **options: object) -> None:
+        alive.append(old())
+        raise MemoryError
+
+    monkeypatch.setattr(torch, "empty", full)
+    with pytest.raises(MemoryError):
+        cache.allocate(16)
+    assert alive == [None]
+    assert (cache.capacity, cache.length, cache.keys, cache.values) == (0, 0, [], [])
 
 
 def test_a_cache_refuses_what_would_corrupt_it() -> None:

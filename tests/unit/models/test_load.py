@@ -118,6 +118,19 @@ def test_no_draft_and_an_unknown_drafter_are_told_apart(tmp_path: Path) -> None:
         pair.draft("medusa")
 
 
+@pytest.mark.parametrize(
+    ("attention", "says"),
+    [
+        ("materialised", "must be one of fused, npu-fused-infer; you gave 'materialised'"),
+        ("npu-fused-infer", "needs an Ascend NPU and the models are on cpu"),
+    ],
+)
+def test_an_attention_that_cannot_be_had_is_refused(attention: str, says: str, tmp_path: Path) -> None:
+    folder = save(tmp_path / "one")
+    with pytest.raises(UserError, match=says):
+        load_pair(str(folder), device="cpu", dtype="float32", attention=attention)
+
+
 def test_the_chat_template_is_applied_where_there_is_one(tmp_path: Path) -> None:
     pair = load(save(tmp_path / "big"))
     assert pair.tokenizer.decode(pair.encode_chat("hé")) == "[hé]>"
