@@ -83,6 +83,15 @@ def test_quantized_self_shares_the_targets_embedding_and_has_a_cache_of_its_own(
     assert (draft.model.length, pair.target.length) == (4, 0)
 
 
+def test_freeing_a_pair_frees_the_caches_of_all_its_models(tmp_path: Path) -> None:
+    pair = load(save(tmp_path / "target"), save(tmp_path / "draft", seed=1))
+    models = [pair.target, pair.draft("draft-model").model, pair.draft("quantized-self", "int8").model]
+    for model in models:
+        model.allocate(8)
+    pair.free()
+    assert [model.cache.capacity for model in models] == [0, 0, 0]  # type: ignore[attr-defined]
+
+
 def test_padded_vocabularies_of_different_size_fit(tmp_path: Path) -> None:
     pair = load(save(tmp_path / "big", 288), save(tmp_path / "small", 272))
     assert pair.draft("draft-model").shared_vocab == 264
