@@ -69,7 +69,13 @@ def greedy_match(logits: Tensor, drafted: Tensor) -> Judgement:
     choice = logits.argmax(-1)
     match = choice[:k] == drafted
     n = count_leading(match)
-    at_final = n[None]
-    final = choice.index_select(0, at_final)[0]
-    finite = ~logits.index_select(0, at_final).sum().isnan()
+    final = choice.index_select(0, n[None])[0]
+    behind = torch.arange(k + 1, device=n.device) > n
+    finite = (can_be_chosen(logits, choice) | behind).all()
     return Judgement(n, final, match.float(), torch.ones_like(match, dtype=torch.float32), finite)
+
+
+def can_be_chosen(logits: Tensor, choice: Tensor) -> Tensor:
+    """Whether each row's argmax ``choice`` [n] means something: no logit [n, V] is NaN or +∞, and not all are −∞."""
+    largest = logits.gather(-1, choice[:, None])[:, 0]
+    return largest.isfinite() & ~logits.sum(-1).isnan()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
+from specviz.decoding.acceptance import can_be_chosen
 from specviz.decoding.distribution import Sampling, draw, one_hot, probabilities, uniforms
 from specviz.decoding.ending import Ending, Stopped
 from specviz.decoding.loop import NOT_FINITE, Loop, Poll
@@ -49,8 +50,8 @@ class Autoregressive(Loop):
 
                 p = None if self.sampling.greedy else probabilities(logits, self.sampling)
                 opening = logits.argmax(-1) if p is None else draw(p, u[index])
-                finite = ~(logits if p is None else p).sum().isnan()
-                token, is_finite = torch.cat((opening, finite[None].long())).tolist()
+                finite = can_be_chosen(logits, opening) if p is None else ~p.sum(-1).isnan()
+                token, is_finite = torch.cat((opening, finite.long())).tolist()
                 if not is_finite:
                     raise UserError(NOT_FINITE)
                 _, reason = self.ending.cut([token], self.texts([token]))

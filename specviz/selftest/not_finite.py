@@ -67,7 +67,7 @@ def judging(device: torch.device) -> Outcome:
             where = f"{name} in row {row + 1}, {way}"
             if there != here:
                 otherwise.append(where)
-            hidden = (way == GREEDY and not math.isnan(fault.value)) or (way.startswith(DRAFT) and row == GAMMA)
+            hidden = way.startswith(DRAFT) and row == GAMMA  # a draft has no such row
             if fault.breaks and not hidden and not there.noticed:
                 unnoticed.append(where)
     return Outcome(

@@ -152,3 +152,19 @@ def test_nan_is_reported_wherever_it_begins() -> None:
         logits[:, 1], logits[1, 2] = 1, 2
         logits[row] = torch.nan
         assert not greedy_match(logits, drafted).finite
+
+
+def test_at_temperature_0_a_choice_among_no_numbers_is_none_up_to_the_token_that_ends_the_round() -> None:
+    logits = torch.zeros(3, 4)
+    logits[:, 1], logits[1, 2] = 1, 2
+    masked = logits.clone()
+    masked[:, 3] = -torch.inf  # a token that the model rules out
+    assert greedy_match(masked, torch.tensor([1, 2])).finite
+    for row in range(3):
+        overflown, ruled_out = logits.clone(), logits.clone()
+        overflown[row, logits[row].argmax()] = torch.inf
+        ruled_out[row] = -torch.inf
+        assert not greedy_match(overflown, torch.tensor([1, 2])).finite
+        assert not greedy_match(ruled_out, torch.tensor([1, 2])).finite
+        # With the first draft rejected, nobody reads what the later rows say.
+        assert greedy_match(overflown, torch.tensor([3, 2])).finite == (row > 0)
