@@ -104,10 +104,11 @@ def _attend_for_transformers(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
+    """One sequence without padding, so its causal mask is the operator's and transformers makes none."""
     if added := [name for name in FOREIGN if options.get(name) is not None]:
         raise UserError(f"The attention {NAME} knows no {added[0]}, which this model has. Choose fused.")
     return attend(query, key, value, mask(query.shape[2], query.device), scaling).transpose(1, 2), None
 
 
 AttentionInterface.register(NAME, _attend_for_transformers)
-AttentionMaskInterface.register(NAME, lambda *_, **__: None)  # the operator has its own
+AttentionMaskInterface.register(NAME, lambda *_, **__: None)
