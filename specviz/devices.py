@@ -56,12 +56,12 @@ def pick(requested: str = "auto") -> torch.device:
     kinds = available()
     if requested == "auto":
         return _indexed(kinds[0], 0)
-    match = re.fullmatch(r"(npu|cuda|mps|cpu)(?::(\d+))?", requested)
+    match = re.fullmatch(r"(npu|cuda|mps|cpu)(?::(\d{1,9}))?", requested)
     if match is None:
         raise UserError(f"The device must be auto or one of {', '.join(KINDS)}; you gave {requested!r}.")
     kind, index = match[1], int(match[2] or 0)
     if kind not in kinds:
-        problem = f" {specviz.NPU_PROBLEM}." if kind == "npu" and specviz.NPU_PROBLEM else ""
+        problem = f" {npu_problem()}." if kind == "npu" else ""
         raise UserError(f"There is no {kind} device here; this machine has {', '.join(kinds)}.{problem}")
     if index >= _count(kind):
         raise UserError(f"There is no {requested}; this machine counts {_count(kind)} {kind} device(s), from 0.")
@@ -69,11 +69,33 @@ def pick(requested: str = "auto") -> torch.device:
 
 
 def use(device: torch.device) -> None:
-    """Make ``device`` the calling thread's current one. To be called where a thread begins to compute."""
-    if device.type == "npu":
-        npu.use(device)
-    elif device.type == "cuda":
-        torch.cuda.set_device(device)
+    """Make ``device`` the calling thread's current one. To be called where a thread begins to compute.
+
+    Raises UserError for one that is listed but does not answer: held by others, forbidden, out of order.
+    """
+    try:
+        if device.type == "npu":
+            npu.use(device)
+        elif device.type == "cuda":
+            torch.cuda.set_device(device)
+    except RuntimeError as failure:
+        said = next(iter(str(failure).splitlines()), type(failure).__name__)[:200].rstrip(".")
+        tool = "npu-smi info" if device.type == "npu" else "nvidia-smi"
+        raise UserError(
+            f"The device {device} cannot be used: {said}. See what {tool} says of it, or choose another device."
+        ) from failure
+
+
+def npu_problem() -> str | None:
+    """Why this process has no NPU, without a full stop; None if it has one."""
+    if "npu" in available():
+        return None
+    if not hasattr(torch, "npu"):
+        return specviz.NPU_PROBLEM or "torch_npu is not installed"
+    return (
+        "torch_npu is loaded and counts no NPU: see npu-smi info, the permissions of /dev/davinci*, "
+        "and ASCEND_RT_VISIBLE_DEVICES"
+    )
 
 
 def name(device: torch.device) -> str:
@@ -182,7 +204,8 @@ def choose_dtype(timings: Mapping[str, DtypeTiming], gamma: int) -> DtypeChoice:
 
 def _is_available(kind: str) -> bool:
     backend = getattr(torch, kind, None)  # torch.npu is there only once torch_npu is
-    return backend is not None and bool(backend.is_available())
+    # An NPU may be there and yet hidden by ASCEND_RT_VISIBLE_DEVICES: then it is available and not counted.
+    return backend is not None and bool(backend.is_available()) and _count(kind) > 0
 
 
 def _indexed(kind: str, index: int) -> torch.device:

@@ -88,7 +88,7 @@ def _cann_version(module: str) -> str:
 
 def _driver_version() -> str:
     with suppress(OSError):
-        match = re.search(r"^Version=(\S+)", DRIVER_INFO.read_text(), re.MULTILINE)
+        match = re.search(r"^Version=(\S+)", DRIVER_INFO.read_text(errors="replace"), re.MULTILINE)
         if match:
             return match[1]
     return _cann_version("DRIVER")

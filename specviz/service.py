@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from specviz import ascend
 from specviz.errors import UserError
 from specviz.runner import Limits, Runner, ShouldStop, Ticket
 from specviz.settings import DEFAULT_DRAFTER, DEFAULT_QUANTIZATION, MAX_NEW_TOKENS
@@ -172,7 +173,7 @@ class Service:
             except Exception as failure:
                 if not isinstance(failure, UserError):
                     log.exception("Loading the models failed")
-                    failure = UserError(LOAD_FAILED)
+                    failure = UserError(ascend.why_torch_fails(failure) or LOAD_FAILED)
                 self.state = LoadState("failed", str(failure))
                 raise failure from None
             self.state = LoadState("ready", describe(self._pair))

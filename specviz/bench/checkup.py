@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-import specviz
 from specviz import devices, npu
 from specviz.bench.probe import forward_seconds, read_bandwidth
 from specviz.models import store
@@ -29,8 +28,7 @@ def machine_report(device: str, threads: int | None) -> dict[str, Any]:
     return {
         "machine": machine,
         "devices": list(devices.available()),
-        "npu": specviz.NPU_PROBLEM
-        or ("torch_npu is loaded" if versions["torch-npu"] else "torch_npu is not installed"),
+        "npu": devices.npu_problem() or "torch_npu is loaded",
         "free_bytes": devices.free_bytes(chosen),
         "environment": npu.environment(),
         "versions": versions,

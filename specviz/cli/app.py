@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from specviz import __version__
+from specviz import __version__, ascend
 from specviz.cli.ablate_attention import ablate_attention
 from specviz.cli.bench import bench
 from specviz.cli.doctor import doctor
@@ -44,9 +44,11 @@ class Commands(TyperGroup):
                 sys.stdout.close()
             _refuse("What this command prints could not be written: the disk is full. Make room and run it again.")
         except (RuntimeError, MemoryError) as failure:
-            if not is_out_of_memory(failure):
-                raise
-            _refuse(OUT_OF_MEMORY)
+            if is_out_of_memory(failure):
+                _refuse(OUT_OF_MEMORY)
+            if reason := ascend.why_torch_fails(failure):
+                _refuse(reason)
+            raise
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 

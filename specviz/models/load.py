@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -68,6 +69,7 @@ class Pair:
         """
         key = (kind, quantization)
         if key not in self._drafts:
+            self.free()  # a new model gets the room that caches of earlier runs hold
             if kind == "draft-model":
                 self._drafts[key] = self._load_draft()
             elif kind == "quantized-self":
@@ -135,9 +137,15 @@ class Pair:
         return Draft(model, module, replace(info, attention=self.attention), shared)
 
     def _quantize(self, scheme: str) -> Draft:
-        module = quantized_copy(self.target_module, scheme)
-        info = replace(self.target_info, quantization=SCHEMES[scheme].label)
-        return Draft(wrap(module, self.attention), module, info, self.target.vocab_size)
+        with suppress(torch.OutOfMemoryError):
+            module = quantized_copy(self.target_module, scheme)
+            info = replace(self.target_info, quantization=SCHEMES[scheme].label)
+            return Draft(wrap(module, self.attention), module, info, self.target.vocab_size)
+        devices.release(self.target.device)  # what there was of the copy
+        raise UserError(
+            f"{self.machine.name} has no room for a quantized copy of {self.name} beside it. "
+            "Choose the drafter prompt-lookup, or a smaller target."
+        )
 
 
 def load_pair(

@@ -28,7 +28,7 @@ def test_best_kind_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.available() == ("npu", "cuda", "cpu")
 
 
-@pytest.mark.parametrize("requested", ["gpu", "cuda:x", "", "CPU", "cpu:1"])
+@pytest.mark.parametrize("requested", ["gpu", "cuda:x", "", "CPU", "cpu:1", "cuda:" + "9" * 5000])
 def test_a_device_that_makes_no_sense_is_refused(requested: str) -> None:
     with pytest.raises(UserError, match=r"device|cpu:1"):
         devices.pick(requested)
@@ -38,6 +38,15 @@ def test_an_absent_device_is_named_with_what_there_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr(devices, "_is_available", lambda kind: False)
     with pytest.raises(UserError, match="no cuda device here; this machine has cpu"):
         devices.pick("cuda")
+
+
+def test_a_device_that_does_not_answer_is_a_sentence_with_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(device: torch.device) -> None:
+        raise RuntimeError("SetDevice: error code is 507033\n[ERROR] more of it")
+
+    monkeypatch.setattr(torch.cuda, "set_device", busy)
+    with pytest.raises(UserError, match=r"cuda:0 cannot be used: SetDevice: error code is 507033\. See"):
+        devices.use(torch.device("cuda", 0))
 
 
 def test_the_machine_says_where_a_trace_was_recorded() -> None:
@@ -100,11 +109,15 @@ def test_seeding_repeats_draws() -> None:
     assert torch.equal(first, torch.rand(3))
 
 
-def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _python(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
     environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -85,6 +85,10 @@ def test_the_driver_is_asked_for_where_its_file_says_nothing(
     info.write_text("package_version=25.5\nVersion=25.2.1\nascendhal_version=7\n")
     assert npu.versions()["driver"] == "25.2.1"
     assert npu.versions()["cann"] == "8.5.0"
+    info.write_bytes(b"\xff\xfe\nVersion=25.3\n")
+    assert npu.versions()["driver"] == "25.3"
+    info.write_bytes(bytes(range(128, 256)))
+    assert npu.versions()["driver"] == "25.5.0"
 
 
 @pytest.mark.parametrize("backend", ["Ascend910B2"], indirect=True)
