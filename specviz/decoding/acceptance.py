@@ -35,7 +35,8 @@ def accept_probability(p: Tensor, q: Tensor) -> Tensor:
 
 def count_leading(accepted: Tensor) -> Tensor:
     """How many verdicts [k] are true before the first false one."""
-    return accepted.long().cumprod(-1).sum(-1)
+    fallen = (~accepted).long().cumsum(-1)  # CANN has cumprod on Atlas A2 and A3 alone
+    return (fallen == 0).sum(-1)
 
 
 def rejection_sampling(p: Tensor, q: Tensor | None, drafted: Tensor, u: Tensor, u_final: Tensor) -> Judgement:

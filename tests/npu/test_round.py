@@ -35,6 +35,8 @@ from tests.unit.decoding.sequences import VOCAB, p_value
 FUSED, INFER = "npu_fusion_attention_v3", "npu_fused_infer_attention_score"
 PROMPT = [3, 9, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
 LAYERS = 2
+# These wait for the host, or compute on it, or CANN's documents name them for Atlas A2 and A3 alone.
+NOWHERE_IN_A_ROUND = ("multinomial", "fallback", "nonzero", "cumprod")
 
 
 def wide_llama(seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
@@ -193,7 +195,7 @@ def test_a_round_fetches_once_and_sends_nothing(
         steps = calls - LAYERS  # the target reads once, the draft once a token
         assert steps == (0 if drafter == "prompt-lookup" else 4 * LAYERS)
         assert counts.calls[INFER] == (0 if attention == "fused" else LAYERS)
-        assert not [name for name in counts.calls if name.startswith(("multinomial", "fallback", "nonzero"))]
+        assert not [name for name in counts.calls if name.startswith(NOWHERE_IN_A_ROUND)]
     assert drafted
 
 
