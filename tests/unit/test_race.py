@@ -95,6 +95,13 @@ def test_a_race_left_half_way_leaves_the_pair_fit_for_the_next(pair: Pair) -> No
     ]
 
 
+def test_a_standard_step_at_temperature_0_is_certain_of_its_token(pair: Pair) -> None:
+    standard = trace_of(list(race(pair, "ab", SETTINGS))).run("standard")
+    assert standard is not None and standard.steps
+    for step in standard.steps:
+        assert [(one.token_id, one.prob) for one in step.top_p] == [(step.emitted.token_id, 1.0)]
+
+
 def test_a_prompt_that_does_not_fit_gets_a_sentence(pair: Pair) -> None:
     with pytest.raises(UserError, match="Shorten it"):
         list(race(pair, "x" * 300, SETTINGS))

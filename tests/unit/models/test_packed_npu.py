@@ -48,6 +48,14 @@ def test_a_group_of_equal_weights_keeps_them(dtype: torch.dtype, value: float) -
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_group_whose_steps_vanish_holds_its_zero_alone(dtype: torch.dtype) -> None:
+    levels = torch.arange(64, dtype=torch.int32).remainder(16).expand(8, 64)
+    scale, zero = torch.full((8, 2), 1e-45), torch.full((8, 2), 0.25)
+    told = told_with_offsets(*as_offsets(levels, scale, zero, dtype))
+    assert told.tolist() == [[0.25] * 64] * 8
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_weights_too_small_for_their_steps_stay_finite_and_near(dtype: torch.dtype) -> None:
     weight = (0.001 + torch.randn(8, 64) * 1e-6).to(dtype)
     told = told_with_offsets(*as_offsets(*int4_grid(weight, GROUP), dtype))
