@@ -73,6 +73,11 @@ def test_packing_keeps_every_level_in_its_place() -> None:
     assert torch.equal(torch.ops.npu.npu_weight_quant_batchmatmul(rows, packed, one).cpu(), levels.cpu().half())
 
 
+def test_int8_weights_stay_in_rows_and_int4_weights_in_columns() -> None:
+    assert pack(linear(48, 128), 8, 0).weight.stride() == (1, 128)  # type: ignore[operator]
+    assert pack(linear(48, 128), 4, 32).weight.stride() == (6, 1)  # type: ignore[operator]
+
+
 def test_a_row_cut_out_of_a_wider_tensor_is_laid_out_for_the_kernel() -> None:
     layer = linear()
     wide = torch.randn(5, 256, dtype=torch.float16).to("npu")
