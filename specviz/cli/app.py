@@ -45,7 +45,7 @@ class Commands(TyperGroup):
             _refuse("What this command prints could not be written: the disk is full. Make room and run it again.")
         except (RuntimeError, MemoryError) as failure:
             if is_out_of_memory(failure):
-                _refuse(OUT_OF_MEMORY)
+                _refuse(f"{OUT_OF_MEMORY} A smaller model or another device helps too.")
             if reason := ascend.why_torch_fails(failure):
                 _refuse(reason)
             raise

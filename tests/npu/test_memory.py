@@ -90,6 +90,7 @@ def test_the_command_line_says_the_same_and_ends_with_2(run_emulated: RunEmulate
     done = run_emulated(f"import sys; sys.argv = ['', {long_model(tmp_path)!r}]\n" + COMMAND, hbm_mb=64)
     assert done.returncode == 2
     assert "ran out of memory" in done.stderr and "Traceback" not in done.stderr
+    assert "A smaller model or another device" in " ".join(done.stderr.split())
 
 
 def test_a_model_that_does_not_fit_is_refused_by_name_and_size(run_emulated: RunEmulated, tmp_path: Path) -> None:
