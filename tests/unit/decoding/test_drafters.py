@@ -104,3 +104,13 @@ def test_prompt_lookup_finds_what_a_search_finds(text: list[int], gamma: int) ->
     draft = drafter.propose(gamma, torch.empty(gamma), nothing)
     assert draft.q is None
     assert draft.token_ids.tolist() == expected
+
+
+def test_whatever_the_cache_lacks_is_fed_though_the_device_holds_less_of_it() -> None:
+    drafter = DraftModel(LlamaModel(tiny_llama(32)), Sampling(0), 32, 32)
+    drafter.start([3, 1, 4, 1, 5], 32)
+    drafter.commit([9, 2], torch.tensor([9, 2]))
+    assert drafter._uncached().tolist() == [5, 9, 2]
+    drafter.propose(2, torch.zeros(2), nothing)
+    drafter.commit([6], torch.tensor([6]))
+    assert drafter._uncached().tolist() == [6]
