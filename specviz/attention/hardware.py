@@ -188,12 +188,12 @@ def _measured_bandwidth() -> float:
 
 
 def _measured_flops() -> float:
-    matrix = torch.ones(1024, 1024)
+    matrix = torch.ones(1024, 1024, dtype=torch.float32)
     return 2 * 1024**3 / _best_seconds(lambda: matrix @ matrix)
 
 
 def _measured_exponentials() -> float:
-    numbers = torch.zeros(MIB)
+    numbers = torch.zeros(MIB, dtype=torch.float32)
     return numbers.numel() / _best_seconds(numbers.exp)
 
 

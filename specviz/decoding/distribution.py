@@ -86,7 +86,7 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
 
 def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:
     """The distribution that is certain of each token: [k] → [k, V] float32."""
-    probs = torch.zeros(*token_ids.shape, vocab_size, device=token_ids.device)
+    probs = torch.zeros(*token_ids.shape, vocab_size, dtype=torch.float32, device=token_ids.device)
     return probs.scatter(-1, token_ids[..., None], 1.0)
 
 
@@ -103,4 +103,5 @@ def uniforms(seed: int, rows: int, columns: int, stream: int = 0) -> Tensor:
     share a seed.
     """
     generator = torch.Generator().manual_seed((seed * 2 + stream) % 2**63)
-    return torch.rand(rows, columns, generator=generator)
+    # Named, because loading a model changes the default of the whole process for a while.
+    return torch.rand(rows, columns, generator=generator, dtype=torch.float32)

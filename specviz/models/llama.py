@@ -75,7 +75,7 @@ class LlamaModel:
         self.norm: Tensor = module.model.norm.weight
         self.head: Linear = module.lm_head.forward
         self.cache = KVCache([(self.kv_heads, self.head_dim)] * len(self.layers), self.device, self.dtype)
-        self.cos = self.sin = torch.empty(0, device=self.device)
+        self.cos = self.sin = torch.empty(0, dtype=self.dtype, device=self.device)
         self.kernel: Kernel = kernel("fused", self._heads)
 
     @property

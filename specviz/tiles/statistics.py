@@ -37,8 +37,8 @@ class Difference(NamedTuple):
 def of_execution(execution: Execution, head: int) -> Statistics:
     """What the tiles' steps end with for one query head, [1, queries]: the tab's own m and ℓ, splits merged."""
     queries, splits = execution.plan.problem.queries, execution.plan.tiling.splits
-    m = torch.full((splits, queries), -torch.inf)
-    ell = torch.zeros(splits, queries)
+    m = torch.full((splits, queries), -torch.inf, dtype=torch.float32)
+    ell = torch.zeros(splits, queries, dtype=torch.float32)
     for visit in execution.visits:
         rows = visit.step.rows
         numbers = torch.arange(rows.start, rows.stop)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from specviz.decoding.distribution import Sampling, draw, overlap, probabilities, residual, uniforms
+from specviz.decoding.distribution import Sampling, draw, one_hot, overlap, probabilities, residual, uniforms
 
 BIGGEST_UNIFORM = 1 - 2**-24
 
@@ -102,3 +102,16 @@ def test_uniforms_depend_on_seed_and_stream_alone_and_never_repeat() -> None:
     assert len(table.unique()) > 0.99 * table.numel()
     assert table.mean() == pytest.approx(0.5, abs=0.02)
     uniforms(2**63 - 1, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_model_that_is_loaded_meanwhile_changes_no_number_format(dtype: torch.dtype) -> None:
+    """transformers sets the default of the whole process while it loads, and others may draw in another thread."""
+    expected = uniforms(3, 50, 4)
+    torch.set_default_dtype(dtype)
+    try:
+        table, certain = uniforms(3, 50, 4), one_hot(torch.tensor([2, 0]), 4)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert table.dtype == certain.dtype == torch.float32
+    assert torch.equal(table, expected)
