@@ -114,3 +114,11 @@ def test_whatever_the_cache_lacks_is_fed_though_the_device_holds_less_of_it() ->
     drafter.propose(2, torch.zeros(2), nothing)
     drafter.commit([6], torch.tensor([6]))
     assert drafter._uncached().tolist() == [6]
+
+
+def test_an_id_that_only_the_target_has_is_read_as_the_drafts_last_also_on_the_device() -> None:
+    drafter = DraftModel(LlamaModel(tiny_llama(16)), Sampling(0), 20, 16)
+    drafter.start([1, 2], 32)
+    drafter.propose(1, torch.zeros(1), nothing)
+    drafter.commit([18], torch.tensor([18]))
+    assert drafter._uncached().tolist() == [15]
