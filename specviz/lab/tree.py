@@ -73,7 +73,8 @@ class Tree:
             self._draft = _Reader(drafter.model, context, self.gamma, drafter.shared_vocab)
         else:
             drafter.start(context, len(context))
-            self._copied = drafter.propose(self.gamma, torch.empty(0, dtype=torch.float32), lambda: None).token_ids.tolist()
+            no_draws = torch.empty(0, dtype=torch.float32)
+            self._copied = drafter.propose(self.gamma, no_draws, lambda: None).token_ids.tolist()
             self.gamma = len(self._copied)
 
     def walk(self, table: Tensor, most: int, should_stop: Callable[[], bool]) -> Iterator[Visit]:

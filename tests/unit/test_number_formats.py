@@ -18,7 +18,7 @@ def test_every_new_tensor_of_floats_names_its_format() -> None:
         if SINGLE_THREADED & set(path.parents):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"torch.{name}" for name in FACTORIES}:
-                if "dtype" not in {keyword.arg for keyword in node.keywords}:
-                    forgotten.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+            makes = isinstance(node, ast.Call) and ast.unparse(node.func) in {f"torch.{name}" for name in FACTORIES}
+            if makes and "dtype" not in {keyword.arg for keyword in node.keywords}:
+                forgotten.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert forgotten == []
