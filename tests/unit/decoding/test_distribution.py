@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from specviz.decoding.distribution import Sampling, draw, one_hot, overlap, probabilities, residual, uniforms
+from specviz.decoding.redraw import draw_many
 
 BIGGEST_UNIFORM = 1 - 2**-24
 
@@ -68,6 +69,12 @@ def test_draws_survive_the_ends_of_the_unit_interval(scale: float) -> None:
     weights = torch.tensor([0.0, 0.25, 0.5, 0.25, 0.0]) * scale
     assert draw(weights, torch.tensor(0.0)) == 1
     assert draw(weights, torch.tensor(BIGGEST_UNIFORM)) == 3
+
+
+def test_a_draw_that_rounds_up_to_the_whole_mass_takes_the_last_token_that_has_some() -> None:
+    weights, u = torch.tensor([0.0, 0.0, 1e-45, 0.0]), torch.tensor([0.0, 0.9, BIGGEST_UNIFORM])
+    assert draw(weights.expand(3, -1), u).tolist() == [2, 2, 2]
+    assert draw_many(weights, u).tolist() == [2, 2, 2]
 
 
 @given(distributions(), distributions())

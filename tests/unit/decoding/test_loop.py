@@ -223,6 +223,28 @@ def test_positions_carry_the_evidence_for_their_verdict(tokenizer: PreTrainedTok
     assert len(set(draws)) > 0.95 * len(draws)
 
 
+def test_each_position_shows_its_own_p_q_and_residual(tokenizer: PreTrainedTokenizerFast) -> None:
+    """With top-k 5 the likeliest tokens are all there are, so that the rest follows from them."""
+    target, drafter = LlamaModel(tiny_llama(VOCAB)), draft_model(Sampling(1.5, top_k=5), seed=3)
+    rejected = 0
+    for round_ in run_rounds(target, drafter, drafter.sampling, tokenizer, PROMPT, gamma=4, max_new_tokens=60):
+        for position in round_.drafted:
+            p, q, left = (
+                {one.token_id: one.prob for one in likeliest}
+                for likeliest in (position.top_p, position.top_q, position.residual)
+            )
+            assert sum(p.values()) == pytest.approx(1, abs=1e-5) and sum(q.values()) == pytest.approx(1, abs=1e-5)
+            assert (p.get(position.token_id, 0.0), q[position.token_id]) == (position.p, position.q)
+            assert position.overlap == pytest.approx(sum(min(p[token], q.get(token, 0.0)) for token in p), abs=1e-5)
+            if position.verdict == "rejected":
+                rejected += 1
+                over = {token: p[token] - q.get(token, 0.0) for token in p if p[token] > q.get(token, 0.0)}
+                assert left == pytest.approx(
+                    {token: mass / sum(over.values()) for token, mass in over.items()}, abs=1e-4
+                )
+    assert rejected > 3
+
+
 def test_numbers_that_are_not_finite_end_in_a_sentence(tokenizer: PreTrainedTokenizerFast) -> None:
     module = tiny_llama(VOCAB)
     with torch.no_grad():
