@@ -236,7 +236,8 @@ def test_with_cann_and_no_device_the_cpu_computes(run_emulated: RunEmulated) -> 
     )
     assert done.stdout.splitlines() == [
         "('cpu',) cpu",
-        "There is no npu device here; this machine has cpu.",
+        "There is no npu device here; this machine has cpu. torch_npu is loaded and counts no NPU: see npu-smi info, "
+        "the permissions of /dev/davinci*, and ASCEND_RT_VISIBLE_DEVICES.",
     ], done.stderr
 
 
