@@ -29,8 +29,9 @@ class KVCache:
         if capacity <= self.capacity:
             return
         self.free()  # let go of the old memory before asking for more
+        # Not empty: a kernel may read a whole tile and weigh what is masked with 0, and 0 · NaN is NaN.
         keys, values = (
-            [torch.empty(1, heads, capacity, dim, device=self.device, dtype=self.dtype) for heads, dim in self.shapes]
+            [torch.zeros(1, heads, capacity, dim, device=self.device, dtype=self.dtype) for heads, dim in self.shapes]
             for _ in ("keys", "values")
         )
         self.keys, self.values, self.capacity = keys, values, capacity
