@@ -126,7 +126,7 @@ def test_a_cache_gives_its_memory_up_before_it_asks_for_more_and_holds_none_in_v
         alive.append(old())
         raise MemoryError
 
-    monkeypatch.setattr(torch, "empty", full)
+    monkeypatch.setattr(torch, "zeros", full)
     with pytest.raises(MemoryError):
         cache.allocate(16)
     assert alive == [None]
