@@ -30,7 +30,9 @@ PEERS = (HF_GENERATE, HF_ASSISTED)
 
 
 def bench(
-    prompts: Annotated[Path, typer.Option(help='JSON lines with "id" and "prompt".')] = BUNDLED,
+    prompts: Annotated[
+        Path, typer.Option(help='JSON lines with "id" and "prompt".', show_default="the bundled ones")
+    ] = BUNDLED,
     target: options.Target = None,
     draft: options.Draft = None,
     drafter: options.Drafter = limits.DEFAULT_DRAFTER,

@@ -44,6 +44,8 @@ def doctor(
             raise UserError("The self-test needs the models. Leave --no-model out.")
         checks.selftest(load_subject(target, draft, device, dtype, threads, attention), json_file)
         return
+    if draft is not None:
+        raise UserError("Only the self-test needs a draft model. Add --selftest, or leave --draft out.")
 
     from specviz.bench.checkup import machine_report, target_report
     from specviz.cli.loading import load
@@ -94,7 +96,7 @@ def forward_rows(target: dict[str, Any], bandwidth: float) -> Iterator[tuple[str
     for positions, time in seconds.items():
         yield f"T({positions})", f"{_milliseconds(time)}, {time / seconds[1]:.2f} of T(1)"
     most = (gamma + 1) * seconds[1] / seconds[gamma + 1]
-    if seconds[gamma + 1] < IMPOSSIBLE_OVERHEAD * seconds[1]:
+    if min(seconds.values()) < IMPOSSIBLE_OVERHEAD * seconds[1]:
         most_said = "unknown: more positions took less time, so something else kept this machine busy. Measure again."
     else:
         most_said = f"{most:.2f}×, if drafts cost nothing and all were accepted"

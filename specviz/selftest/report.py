@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+# Of variables only what every installation of CANN has.
+PUBLIC = re.compile(r"/usr/local/Ascend(/[\w+-][\w.+-]*)*/?")
 # Where everyone's machine has the same things; any other absolute path may name a person.
 COMMON = ("usr", "opt", "lib", "lib64", "etc", "dev", "proc", "sys", "bin")
 PATH = re.compile(rf"(?<![\w./~])/(?!(?:{'|'.join(COMMON)})(?:/|\b))[^\s:;,'\"()]+|\b[A-Za-z]:\\[^\s;,'\"()]+")
@@ -78,6 +80,13 @@ def without_paths(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: without_paths(item) for name, item in value.items()}
     return [without_paths(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def without_folders(variable: str) -> str:
+    """The value of a variable, of a list of folders only those of CANN."""
+    return ":".join(
+        part if PUBLIC.fullmatch(part) or not re.search(r"[/\\~]", part) else "…" for part in variable.split(":")
+    )
 
 
 def _shortened(path: re.Match[str]) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 import specviz
 from specviz import devices, npu
 from specviz.models.quantization import SCHEMES
 from specviz.selftest import attention, losslessness, not_finite, running, tokens, uniforms
-from specviz.selftest.report import Check, Outcome, Report, perform
+from specviz.selftest.report import Check, Outcome, Report, perform, without_folders
 from specviz.selftest.subject import Subject
 
 Examine = Callable[[], Outcome]
@@ -69,10 +71,20 @@ def facts(subject: Subject) -> dict[str, object]:
         "threads": machine.threads,
         "versions": dict(machine.versions),
         "npu_problem": specviz.NPU_PROBLEM,
-        "environment": npu.environment(),
+        "source": _source(),
+        "environment": {name: without_folders(value) for name, value in npu.environment().items()},
         "attention": pair.attention,
         "dtype": pair.dtype_choice.dtype,
         "reference": {"device": "cpu", "dtype": subject.reference.dtype_choice.dtype},
         "target": asdict(pair.target_info),
         "draft": asdict(draft) if draft else None,
     }
+
+
+def _source() -> str:
+    """Names the code that made the report: a digest of the package's Python files."""
+    package = Path(specviz.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

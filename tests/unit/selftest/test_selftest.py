@@ -20,7 +20,15 @@ from specviz.models.attention import Heads, Kernel
 from specviz.models.llama import LlamaModel
 from specviz.museum.judges import u_stuck_at_zero
 from specviz.selftest import attention, losslessness, not_finite, running, tokens, uniforms
-from specviz.selftest.report import Check, NotApplicableError, Outcome, Report, perform, without_paths
+from specviz.selftest.report import (
+    Check,
+    NotApplicableError,
+    Outcome,
+    Report,
+    perform,
+    without_folders,
+    without_paths,
+)
 from specviz.selftest.run import examinations, selftest
 from specviz.selftest.subject import Subject
 from tests.conftest import byte_tokenizer, tiny_gpt2
@@ -325,3 +333,21 @@ def test_a_model_that_only_transformers_knows_is_tested_too(tmp_path_factory: py
     assert tokens.tokens(subject, "standard", drafter="prompt-lookup").passed
     assert tokens.logits(subject).passed
     assert attention.against_float64(subject, "fused").passed
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("expandable_segments:True", "expandable_segments:True"),
+        ("0,1", "0,1"),
+        ("/usr/local/Ascend/ascend-toolkit/latest/lib64", "/usr/local/Ascend/ascend-toolkit/latest/lib64"),
+        ("/home/jane doe/lib:/usr/local/Ascend/driver/lib64", "…:/usr/local/Ascend/driver/lib64"),
+        ("/usr/local/Ascend/../../../home/jane", "…"),
+        ("~jane/x", "…"),
+        ("-I/home/jane/x", "…"),
+        ("/opt/jane/cann", "…"),
+        (r"\\srv\jane", "…"),
+    ],
+)
+def test_of_a_variable_only_the_folders_of_cann_are_told(value: str, kept: str) -> None:
+    assert without_folders(value) == kept
