@@ -52,3 +52,9 @@ def test_it_needs_the_models(selftest: Command, command: Command, tmp_path: Path
     missing = command("doctor", "--selftest", "--device", "cpu", "--target", tmp_path / "nowhere")
     assert missing.exit_code == 2
     assert "Traceback" not in missing.output
+
+
+def test_a_draft_that_nobody_would_look_at_is_refused(command: Command) -> None:
+    result = command("doctor", "--no-model", "--draft", "nonsense")
+    assert result.exit_code == 2
+    assert "Only the self-test needs a draft model" in result.output
