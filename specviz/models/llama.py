@@ -76,7 +76,8 @@ class LlamaModel:
         self.head: Linear = module.lm_head.forward
         self.cache = KVCache([(self.kv_heads, self.head_dim)] * len(self.layers), self.device, self.dtype)
         self.cos = self.sin = torch.empty(0, dtype=self.dtype, device=self.device)
-        self.kernel: Kernel = kernel("fused", self._heads)
+        self.attention_heads = Heads(self.heads, self.kv_heads, self.head_dim, self.dtype, self.device)
+        self.kernel: Kernel = kernel("fused", self.attention_heads)
 
     @property
     def length(self) -> int:
@@ -99,18 +100,14 @@ class LlamaModel:
     def rollback(self, length: int) -> None:
         self.cache.rollback(length)
 
-    @property
-    def _heads(self) -> Heads:
-        return Heads(self.heads, self.kv_heads, self.head_dim, self.dtype, self.device)
-
     def use_attention(self, kind: Attention) -> None:
-        self.kernel = kernel(kind, self._heads)
+        self.kernel = kernel(kind, self.attention_heads)
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, keep: int) -> Tensor:
         k, start = len(token_ids), self.cache.length
         cos, sin = self.cos[start : start + k], self.sin[start : start + k]
-        mask = self.kernel.mask(k, start + k, self._heads)
+        mask = self.kernel.mask(k, start + k, self.attention_heads)
 
         x = F.embedding(token_ids, self.embedding)
         for index, layer in enumerate(self.layers):
@@ -125,6 +122,8 @@ class LlamaModel:
             h = self._rms_norm(x, layer.post_norm)
             x = x + layer.down(F.silu(layer.gate(h)) * layer.up(h))
         self.cache.advance(k)
+        if keep == 0:  # a prefill: nothing for the head to read, and not every kernel takes no rows
+            return x.new_empty(0, self.vocab_size)
         return self.head(self._rms_norm(x[k - keep :], self.norm))
 
     def _rms_norm(self, x: Tensor, weight: Tensor) -> Tensor:

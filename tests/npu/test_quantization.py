@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from specviz.events import Done
 from specviz.models.grids import int4_grid, int8_grid
+from specviz.models.llama import LlamaModel
 from specviz.models.load import Pair, load_pair
 from specviz.models.packed_npu import PackedLinear, pack
 from specviz.models.quantization import SCHEMES, quantized_copy
@@ -86,12 +87,16 @@ def test_a_row_cut_out_of_a_wider_tensor_is_laid_out_for_the_kernel() -> None:
         assert torch.equal(packed(wide[:, :128]).cpu(), packed(wide[:, :128].contiguous()).cpu())
 
 
-@pytest.mark.parametrize(("bits", "group"), [(4, 32), (8, 0)])
-def test_no_rows_give_no_rows_and_no_call(bits: int, group: int) -> None:
-    packed = pack(linear(), bits, group)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_prefill_hands_the_kernel_no_empty_tensor(scheme: str) -> None:
+    """CANN takes none, and the emulated kernel refuses it: the head is left out where no logits are asked for."""
+    packed = quantized_copy(tiny_llama(vocab_size=64).to("npu"), scheme)
+    layers = sum(isinstance(layer, PackedLinear) for layer in packed.modules()) - 1
+    model = LlamaModel(packed)
+    model.allocate(8)
     with emulator.counted() as counts:
-        y = packed(torch.empty(0, 128, dtype=torch.float16, device="npu"))
-    assert (y.shape, y.dtype, counts.calls[PRODUCT]) == ((0, 48), torch.float16, 0)
+        logits = model.forward(torch.arange(5, device="npu"), keep=0)
+    assert (logits.shape, counts.calls[PRODUCT]) == ((0, 64), layers)
 
 
 @pytest.mark.parametrize(

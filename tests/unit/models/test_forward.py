@@ -80,6 +80,14 @@ def test_only_the_wanted_logits_come_back(model: LlamaModel | TransformersModel)
     assert model.length == 7
 
 
+def test_a_prefill_leaves_the_head_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = LlamaModel(tiny_llama())
+    monkeypatch.setattr(model, "head", lambda hidden: pytest.fail("no logits were asked for"))
+    model.allocate(8)
+    assert model.forward(TOKENS[:5], keep=0).shape == (0, 32)
+    assert model.length == 5
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=8), data=st.data())
 def test_after_any_feeding_and_rolling_back_the_cache_is_that_of_a_fresh_prefill(
